@@ -104,7 +104,7 @@ static void check_copy(types *t, const tl_statement *s) {
     bool rounds = from.space == TL_REGISTER && is_float(a) && is_float(b);
     bool is_lines = from.tile && from.space == TL_REGISTER &&
                     from.tile->allocation->allocate.layout.kind == TL_LINES;
-    bool moves = is_lines && to.space == TL_SHARED && (tl_type_bytes(b) == 2 || a == b);
+    bool moves = is_lines && (a == b || (to.space == TL_SHARED && tl_type_bytes(b) == 2));
     if (is_byte(a) && from.space == TL_REGISTER && !moves) {
         fail(t, DIAG_TYPE_BYTE_WAY, s->range, s->copy.what->text, type_name(a), STR(""));
     } else if (is_byte(b) && from.space == TL_REGISTER && to.space == TL_SHARED && !moves) {

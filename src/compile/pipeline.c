@@ -230,7 +230,7 @@ static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *p
     if (!check_sketch(program, &given, &context->diags)) return compile_verdict(context);
     for (const tl_kernel *k = program->first; k; k = k->next, t.kernel_count++)
         if (!check_parameters(k, &t.ask.target, &context->diags)) return compile_verdict(context);
-    t.refused = arena_array(&context->memory, int, t.kernel_count + 1);
+    t.refused = arena_array(&context->memory, int, t.kernel_count *(1 + REASON_TURNED_MOST) + 1);
     t.ask.options.refused = t.refused;
     t.said = context->diags;
     return try_forms(context, p, &t);

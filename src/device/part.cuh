@@ -22,6 +22,36 @@ __device__ __forceinline__ void ftl_load_global_16_part_bytes(unsigned (&unit)[4
     }
 }
 
+// 16 elements of 8 bits that lie `stride` apart; zeros from `left` on. All loads are under way before the first
+// one is used.
+__device__ __forceinline__ void ftl_gather_global_16_bytes(unsigned (&unit)[4], const unsigned char *source,
+                                                           long long stride, int left) {
+    unsigned bytes[16];
+    FTL_UNROLL for (int i = 0; i < 16; i++) bytes[i] = i < left ? ftl_load_global_1(source + i * stride) : 0;
+    FTL_UNROLL for (int i = 0; i < 4; i++)
+        unit[i] = bytes[4 * i] | bytes[4 * i + 1] << 8 | bytes[4 * i + 2] << 16 | bytes[4 * i + 3] << 24;
+}
+
+// 8 elements of 16 bits that lie `stride` apart; zeros from `left` on.
+__device__ __forceinline__ void ftl_gather_global_16_halves(unsigned (&unit)[4], const unsigned short *source,
+                                                            long long stride, int left) {
+    unsigned halves[8];
+    FTL_UNROLL for (int i = 0; i < 8; i++) halves[i] = i < left ? ftl_load_global_2(source + i * stride) : 0;
+    FTL_UNROLL for (int i = 0; i < 4; i++) unit[i] = halves[2 * i] | halves[2 * i + 1] << 16;
+}
+
+// Four elements that lie `stride` apart; zeros from `left` on.
+__device__ __forceinline__ void ftl_gather_global_16_f32(float (&unit)[4], const float *source, long long stride,
+                                                         int left) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_f32(source + i * stride) : 0;
+}
+
+// Four elements that lie `stride` apart; zeros from `left` on.
+__device__ __forceinline__ void ftl_gather_global_16_i32(int (&unit)[4], const int *source, long long stride,
+                                                         int left) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_i32(source + i * stride) : 0;
+}
+
 // The first `left` of COUNT elements: 8 of 16 bits, or 4 of 32.
 template <int COUNT>
 __device__ __forceinline__ void ftl_store_global_16_part(void *target, const unsigned (&unit)[4], int left) {
@@ -30,6 +60,14 @@ __device__ __forceinline__ void ftl_store_global_16_part(void *target, const uns
         char *place = (char *)target + 4 * word;
         if (last < left) ftl_store_global_4(place, unit[word]);
         else if (COUNT == 8 && last == left) ftl_store_global_2(place, unit[word]);
+    }
+}
+
+// The first `left` of 16 elements of 8 bits.
+__device__ __forceinline__ void ftl_store_global_16_part_bytes(unsigned char *target, const unsigned (&unit)[4],
+                                                               int left) {
+    FTL_UNROLL for (int i = 0; i < 16; i++) {
+        if (i < left) ftl_store_global_1(target + i, unit[i / 4] >> 8 * (i % 4));
     }
 }
 

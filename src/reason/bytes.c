@@ -335,6 +335,7 @@ static bool has_unit(reason *r) {
 bool reason_bytes(reason *r) {
     enum { NARROW = 8, WIDE = 16 };
     int64_t wanted = 0;
+    edit_remove_let(r->kernel, STR("turn"));
     if (gpu_has(r->target, GPU_FEATURE_wgmma)) return true; /* pass tile decides there */
     bool is_pinned = reason_let_integer(r, "products", &wanted);
     if (is_pinned && wanted != NARROW && wanted != WIDE)

@@ -23,6 +23,7 @@ static reason_offer *place_for(reason *r, str name) {
 
 void reason_offers_choice(reason *r, const char *name, int64_t value, const int64_t *values,
                           int count) {
+    if (reason_is_made(r)) return;
     const reason_pin *pin = find_pin(r, name);
     str kept = str_copy(r->memory, str_from(name));
     int64_t *all = arena_array(r->memory, int64_t, count + 1);

@@ -23,6 +23,8 @@ typedef struct reason {
     double predicted_tflops;
     const char *whole; /* of this kernel: which axes of its Outputs the grid may not cut, and why */
     bool *pin_is_used; /* by pin: some kernel has what it is about */
+    LIST(tl_kernel *) made;  /* kernels that pass turn put into the program */
+    const tl_kernel *turned; /* the one that reads what the last of them write */
 } reason;
 
 /* Each returns false when it reported why it cannot go on. In order: */
@@ -52,6 +54,9 @@ bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)
 /* Says, after that, what may help. False. */
 bool reason_advise(reason *r, const char *advice);
 
+/* Is the kernel at hand one that pass turn made? Pins are for those of the user. */
+bool reason_is_made(const reason *r);
+
 /* Binds the kernel as it stands, without the others of its program, and infers the axes of its
  * tiles. False: 'why' says so.
  */
@@ -62,6 +67,11 @@ tl_block reason_under(reason *r, const char *condition, const char *comment, tl_
 
 /* A formatted text, ending in NUL. */
 const char *reason_say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Before the first pass: operands of 8 bits that lie across get a kernel that turns them, which is
+ * the one at hand then. turn.c
+ */
+bool reason_turn(reason *r);
 
 /* Gives views that are used without a Copy one beside that of their base. views.c */
 void reason_copy_parts(reason *r);

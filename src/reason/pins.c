@@ -37,6 +37,7 @@ static bool is_index_only(const tl_kernel *kernel, str name) {
 static bool apply_pin(reason *r, reason_pin pin) {
     if (is_scalar_input(r->kernel, pin.name))
         return true; /* a value for the launch, not for the plan */
+    if (reason_is_made(r) && !tiles_is_length(r->kernel, pin.name)) return true;
     int64_t integer;
     double number;
     if (!str_to_integer(pin.value, &integer) && !str_to_number(pin.value, &number))

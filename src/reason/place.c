@@ -108,7 +108,8 @@ static void widen(reason *r, place_plan *plan) {
 
 static const char *place_name(reason *r, const place_role *role, bool is_shared) {
     bool is_tensor = tiles_tensor(r->kernel, role->tile->name) != NULL;
-    bool is_plain = !is_tensor && role->in_shared != role->in_register;
+    bool is_filled = role->in_shared && role->tile->from_global; /* a channel, by its place */
+    bool is_plain = !is_tensor && !is_filled && role->in_shared != role->in_register;
     return edit_z(r->memory, is_plain ? role->tile->name
                                       : str_format(r->memory, "%.*s_%s", STR_ARGS(role->tile->name),
                                                    is_shared ? "shared" : "register"));

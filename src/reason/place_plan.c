@@ -143,7 +143,7 @@ static tl_layout_kind free_layout(reason *r, place_plan *plan, place_role *role)
             widths |= tl_type_bytes(plan->roles[i].type);
             if (is_widened(&plan->roles[i])) widths |= tl_type_bytes(plan->roles[i].tile->storage);
         }
-    if (widths == 2 || widths == 4) return TL_LINES;
+    if (widths == 1 || widths == 2 || widths == 4) return TL_LINES;
     for (int i = 0; i < plan->count; i++)
         if (plan->roles[i].layout == TL_LINES) plan->roles[i].layout = TL_MMA_C;
     return TL_MMA_C;
@@ -416,10 +416,10 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
         return reason_stuck(r, tile->first, "products take 16-bit operands; %s is %s", name,
                             tl_type_name(tile->storage));
     bool is_narrow = tile->narrow != TL_OPEN || (is_byte && tile->from_global);
-    if (is_narrow && (!is_operand || role->is_computed || role->is_elementwise))
+    if (is_narrow && !tile->is_moved && (!is_operand || role->is_computed || role->is_elementwise))
         return reason_stuck(r, tile->first,
-                            "%s is %s; tiles of 8 bits are operands of products as they are, and "
-                            "nothing else computes with them",
+                            "%s is %s; tiles of 8 bits are operands of products as they are, or "
+                            "leave for a tensor of their type; nothing else computes with them",
                             name, tl_type_name(is_byte ? tile->storage : tile->narrow));
     int64_t columns;
     const tiles_span *last = tiles_extent(tiles, tile->axes[1]);

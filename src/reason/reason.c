@@ -5,7 +5,8 @@
 /* --- the passes ------------------------------------------------------------------------------- */
 
 static const reason_pass_entry pass_names[] = {
-    {"bind", "types, lengths, the grid, starts of sums, a place for every tile"},
+    {"bind", "types, lengths, the grid, starts of sums, a place for every tile; a kernel before "
+             "for what has to be turned"},
     {"online", "Softmax becomes operations, in one walk where that is allowed"},
     {"fold", "scales sink below the maximum; base 2; fused multiply-adds"},
     {"bytes", "products of 8 bits by warps: weights in their type's range, sums in f32"},
@@ -67,6 +68,9 @@ static const reason_pass_entry pin_names[] = {
      "warpgroups: parts of a block's columns that a mask tells apart, 1, 2 or 4: a warp leaves out "
      "those of which its rows see nothing"},
     {"products", "8: elements of 8 bits are multiplied as they are; 16: they widen on their way"},
+    {"turn",
+     "warpgroups: 1: a kernel before turns right operands of 8 bits that lie across; 0: they "
+     "widen as they lie"},
     {"linear_weights",
      "warpgroups: 1: 8-bit weights lie on the line between powers of two; 0: they are powers"},
     {"promote", "1: sums of 8-bit products are taken over in f32 after each block; 0: never"},
@@ -139,6 +143,12 @@ reason_decision *reason_decide(reason *r, const char *subject, const char *forma
     va_end(arguments);
     list_push(r->memory, &r->log, d);
     return &r->log.items[r->log.count - 1];
+}
+
+bool reason_is_made(const reason *r) {
+    for (int i = 0; i < r->made.count; i++)
+        if (r->made.items[i] == r->kernel) return true;
+    return false;
 }
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -270,7 +280,7 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
         r.is_plain = refused >= REASON_WAYS;
         for (int i = first + 1; i <= last && is_going; i++) {
             r.pass = pass_names[i].name;
-            is_going = pass_runs[i](&r);
+            is_going = (i > 0 || reason_turn(&r)) && pass_runs[i](&r);
             if (is_going) continue;
             if (is_good) result.stuck_kernel = number;
             if (is_good) result.may_differ = refused > 0 || i > find_pass(STR("tile"));

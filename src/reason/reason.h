@@ -28,13 +28,17 @@ typedef struct reason_options {
     /* By kernel: how many forms of it were refused by the rules of TL Code, so that the next one is
      * wanted; NULL: none. Below REASON_FORMS.
      */
-    const int *refused;
+    const int *refused; /* with room for kernels that passes add */
 } reason_options;
 
 /* Ways to cut a kernel into tiles that are tried, best first; each in the form that is fastest,
  * then each in the plainest.
  */
 enum { REASON_WAYS = 6, REASON_FORMS = 2 * REASON_WAYS };
+
+/* Operands of a kernel that kernels before it may turn: each of these is one more in the program.
+ */
+enum { REASON_TURNED_MOST = 4 };
 
 /* What was compared for a decision: a row for each candidate, the one that was taken first. */
 typedef struct reason_column {

@@ -256,6 +256,35 @@ static void read_axes(const tl_kernel *kernel, tiles_tile *tile) {
     }
 }
 
+/* Is the tile only brought from global memory and taken there, by statements of this kernel? */
+static bool is_moved(reason *r, const tiles_tile *tile) {
+    tl_type type = TL_OPEN;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_COMPUTE && (edit_reads(s, tile->name) || edit_writes(s, tile->name)))
+            return false;
+        if (s->kind != TL_COPY) continue;
+        const tl_expr *what = s->copy.what, *to = s->copy.target ? s->copy.target : what;
+        bool is_load = s->copy.from == TL_GLOBAL;
+        if (!str_equal(edit_bare(is_load ? to->text : what->text), tile->name)) continue;
+        tl_type of = tiles_tensor_type(r->kernel, is_load ? what->text : to->text);
+        bool is_other = type != TL_OPEN && of != type;
+        if (is_other || (!is_load && s->copy.to != TL_GLOBAL)) return false;
+        type = of;
+    }
+    return tile->from_global && tile->to_global;
+}
+
+/* Elements of 8 bits that nothing is computed of stay as they are. */
+static void find_moved(reason *r, tiles_list *t) {
+    for (int i = 0; i < t->tiles.count; i++) {
+        tiles_tile *tile = &t->tiles.items[i];
+        tile->is_moved = is_moved(r, tile);
+        if (!tile->is_moved || tile->narrow == TL_OPEN) continue;
+        tile->storage = tile->narrow;
+        tile->narrow = TL_OPEN;
+    }
+}
+
 /* A computed operand in shared memory has the type of 16 bits that the other one has in memory. */
 static void type_stored(reason *r, tiles_list *t) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
@@ -278,6 +307,7 @@ tiles_list *tiles_read(reason *r) {
             read_statement(r, t, s);
     }
     for (int i = 0; i < t->tiles.count; i++) read_axes(r->kernel, &t->tiles.items[i]);
+    find_moved(r, t);
     type_stored(r, t);
     return t;
 }

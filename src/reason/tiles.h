@@ -15,6 +15,7 @@ typedef struct tiles_tile {
     bool to_global;
     tl_type storage;     /* of the tensor it comes from or goes to; TL_OPEN: none */
     tl_type narrow;      /* of a tensor of 8 bits: 'storage' is what it becomes; else TL_OPEN */
+    bool is_moved;       /* copied from tensors to tensors of one type, and nothing else */
     tl_statement *first; /* the first statement that writes it */
 } tiles_tile;
 

@@ -19,8 +19,9 @@ typedef struct route {
     emit *t;
     emit_address *out;
     str offset; /* elements, of type long long */
-    str row_stride;
+    str row_stride, column_stride;
     bool row_affine, failed;
+    bool may_lie_across; /* columns need not lie side by side */
     str selected;        /* the conditions of `select`, at the row asked for */
     int rows;            /* of the tile */
     emit_corner *corner; /* or NULL: not asked for */
@@ -165,7 +166,9 @@ static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
         }
         if (!p->is_affine) r->row_affine = false;
         if (p->row) r->row_stride = join(t, r->row_stride, times(t, p->row, stride));
-        if (p->column && (!contiguous || p->column != 1)) r->failed = true;
+        if (!p->column || (contiguous && p->column == 1)) continue;
+        if (!r->may_lie_across) r->failed = true;
+        r->column_stride = join(t, r->column_stride, times(t, p->column, stride));
     }
 }
 
@@ -375,12 +378,13 @@ static str pointer_text(emit *t, const tl_symbol *s, str offset) {
     return emit_format(t, "args.%.*s + %.*s", STR_ARGS(name), STR_ARGS(offset));
 }
 
-bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_address *out) {
+static bool find_address(emit *t, const tl_statement *s, const emit_tile *tile, bool may_lie_across,
+                         emit_address *out) {
     *out = (emit_address){.statement = s};
     const tl_symbol *symbol = global_symbol(s);
     coordinate c;
     if (!symbol || !read_coordinate(t, s, symbol, tile, &c)) return false;
-    route r = {.t = t, .out = out, .rows = tile->rows};
+    route r = {.t = t, .out = out, .rows = tile->rows, .may_lie_across = may_lie_across};
     follow_from(&r, symbol, &c, (str){0}, (str){0});
     if (r.failed) {
         if (!t->failed)
@@ -395,6 +399,7 @@ bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit
         return false;
     }
     out->row_stride = r.row_stride.length ? r.row_stride : STR("0");
+    out->column_stride = r.column_stride;
     out->pointer_type = str_from(type_of_pointer(out->type, s->copy.to == TL_GLOBAL));
     int64_t rows_multiple;
     set_rest(t, &c, 0, tile->rows, &out->rows_left, &out->rows_complete, &rows_multiple);
@@ -405,6 +410,14 @@ bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit
                  &out->columns_multiple);
     }
     return true;
+}
+
+bool emit_address_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_address *out) {
+    return find_address(t, s, tile, false, out);
+}
+
+bool emit_address_across(emit *t, const tl_statement *s, const emit_tile *tile, emit_address *out) {
+    return find_address(t, s, tile, true, out);
 }
 
 bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_corner *out) {
@@ -458,6 +471,7 @@ static bool follow_again(route *r, const emit_address *a, emit_address *scratch,
     tile = emit_tile_in(t, end.symbol, end.space);
     if (!tile || !read_coordinate(t, a->statement, symbol, tile, &c)) return false;
     r->rows = tile->rows;
+    r->may_lie_across = a->column_stride.length > 0;
     follow_from(r, symbol, &c, row, column);
     return true;
 }

@@ -1,7 +1,8 @@
 /* What the files of Copy share: one file per way.
  *
  * Matrices move in lines (16 bytes a lane along the last axis) or, from and to fragments, in pairs
- * of elements; vectors move by element. On the global side a tile may be cut by the end of the
+ * of elements; vectors move by element, and so do loads of lines whose elements lie apart in the
+ * tensor, since a view turns it. On the global side a tile may be cut by the end of the
  * tensor, in the middle of 16 bytes or of a pair too: nothing outside is named, loads give zeros
  * there, stores leave it alone.
  */
@@ -38,6 +39,7 @@ typedef struct lines {
     emit_address address;       /* the global side */
     bool converts;              /* f32 lines in registers, to a 16-bit tensor */
     bool is_partial;            /* the end of the tensor may be inside a unit */
+    bool is_gathered;           /* a unit's elements lie apart in the tensor */
     const emit_tile *registers; /* or NULL: units pass through */
 } lines;
 

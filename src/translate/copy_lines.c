@@ -49,7 +49,10 @@ static void check_units(const lines *x) {
 static bool set_global(lines *x, const emit_tile *tile) {
     emit *t = x->t;
     emit_address *a = &x->address;
-    if (!emit_address_of(t, x->s, tile, a)) return false;
+    bool is_load = x->registers && x->s->copy.from == TL_GLOBAL;
+    bool is_found =
+        is_load ? emit_address_across(t, x->s, tile, a) : emit_address_of(t, x->s, tile, a);
+    if (!is_found) return false;
     x->converts = a->type != tile->type;
     bool narrow = tl_type_bytes(a->type) <= 2 && a->type != TL_OPEN;
     bool rounds = x->registers && tile->type == TL_F32 && narrow && x->s->copy.to == TL_GLOBAL;
@@ -59,7 +62,8 @@ static bool set_global(lines *x, const emit_tile *tile) {
             "only f32 lines in registers change their type, on the way out to 16 bits or 8");
         return false;
     }
-    if (!copy_is_aligned(t, x->s, a, x->shape.elements)) return false;
+    x->is_gathered = a->column_stride.length > 0;
+    if (!x->is_gathered && !copy_is_aligned(t, x->s, a, x->shape.elements)) return false;
     x->is_partial = !a->columns_complete && a->columns_multiple % x->shape.elements;
     return true;
 }
@@ -119,7 +123,7 @@ void lines_declare_shared(lines *x, const char *name, str slot) {
 void lines_declare_pointer(lines *x, const char *name) {
     emit *t = x->t;
     const emit_address *a = &x->address;
-    if (!a->row_affine) return;
+    if (!a->row_affine || x->is_gathered) return;
     str pointer = emit_pointer(t, a, STR("row"), STR("column"));
     emit_text(t, "%.*s%s = %.*s;", STR_ARGS(a->pointer_type), name, STR_ARGS(pointer));
 }
@@ -129,7 +133,7 @@ str lines_pointer(lines *x, const char *name) {
     emit *t = x->t;
     const emit_address *a = &x->address;
     const emit_shape *s = &x->shape;
-    if (!a->row_affine) {
+    if (!a->row_affine || x->is_gathered) {
         return emit_pointer(t, a, place_text(t, "row", s->row_step, "down"),
                             place_text(t, "column", s->column_step, "across"));
     }

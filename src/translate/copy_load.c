@@ -156,6 +156,22 @@ void copy_global_to_shared(emit *t, const tl_statement *s, const emit_tile *to) 
     emit_close(t);
 }
 
+/* Elements that lie apart come one by one, each unit's together. */
+static void gather_unit(lines *x, lines_cut cut) {
+    emit *t = x->t;
+    str left = emit_format(t, "%d", x->shape.elements);
+    if (cut == LINES_PART) {
+        lines_declare_left(x);
+        left = STR("left");
+    } else if (cut == LINES_OR_NONE) {
+        left = emit_format(t, "%.*s ? %.*s : 0", STR_ARGS(lines_guard(x)), STR_ARGS(left));
+    }
+    const char *kind = x->bytes == 1 ? "_bytes" : x->bytes == 2 ? "_halves" : lines_suffix(x);
+    emit_text(t, "ftl_gather_global_16%s(%.*s, %.*s, %.*s, %.*s);", kind, STR_ARGS(lines_unit(x)),
+              STR_ARGS(lines_pointer(x, "source")), STR_ARGS(x->address.column_stride),
+              STR_ARGS(left));
+}
+
 void copy_global_to_lines(emit *t, const tl_statement *s, const emit_tile *to) {
     lines x;
     if (!lines_make(&x, t, s, NULL, to)) return;
@@ -163,7 +179,7 @@ void copy_global_to_lines(emit *t, const tl_statement *s, const emit_tile *to) {
     lines_declare_own(&x);
     copy_declare_rest(t, &x.address);
     lines_declare_pointer(&x, "source");
-    lines_loop_to_ends(&x, load_unit);
+    lines_loop_to_ends(&x, x.is_gathered ? gather_unit : load_unit);
     emit_close(t);
 }
 

@@ -410,9 +410,10 @@ bool emit_is_whole(const emit *t, const tl_expr *at, int64_t size, const tl_expr
 
 /* address.c: where elements of tensors and views lie */
 typedef struct emit_address {
-    str base;        /* pointer expression without row and column parts, parenthesised */
-    bool row_affine; /* element (row, column) is base + row*row_stride + column */
-    str row_stride;  /* text, elements */
+    str base;          /* pointer expression without row and column parts, parenthesised */
+    bool row_affine;   /* element (row, column) is base + row*row_stride + column */
+    str row_stride;    /* text, elements */
+    str column_stride; /* the same, where columns do not lie side by side; else empty */
     tl_type type;
     str pointer_type;                     /* "const unsigned short *" */
     emit_value rows_left, columns_left;   /* from the tile's origin to the axis' end */
@@ -424,6 +425,9 @@ typedef struct emit_address {
     const tl_statement *statement;
 } emit_address;
 bool emit_address_of(emit *t, const tl_statement *copy, const emit_tile *tile, emit_address *out);
+/* The same; columns may be as far from one another as rows are elsewhere. */
+bool emit_address_across(emit *t, const tl_statement *copy, const emit_tile *tile,
+                         emit_address *out);
 /* Where a tile is on each axis of its tensor. */
 typedef struct emit_corner {
     int tensor; /* of the plan */
