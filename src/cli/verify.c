@@ -190,7 +190,8 @@ static int run(verification *v, ftl_runtime *runtime) {
         return cli_say(
             EXIT_REJECTED,
             "'%s' was not verified: no case could compare most of its elements, as they, or "
-            "values on the way to them, may be beyond their types; `flashtl run` takes other "
+            "values on the way to them, may be beyond their types, or nothing writes them; "
+            "`flashtl run` takes other "
             "inputs",
             summary.open);
     }

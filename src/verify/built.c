@@ -41,7 +41,8 @@ static void report(const ftl_plan *plan, const verify_result *first, const verif
         snprintf(
             out->what, sizeof out->what,
             "kernel '%s' for %s was not verified: no case could compare most elements of '%s', "
-            "as they, or values on the way to them, may be beyond their types",
+            "as they, or values on the way to them, may be beyond their types, or nothing writes "
+            "them",
             plan->kernel, plan->gpu, summary->open);
     } else if (!summary->compared) {
         out->finding = VERIFY_OPEN;

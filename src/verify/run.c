@@ -194,7 +194,9 @@ static void note_coverage(run *w, const verify_case *c, int32_t t, const judgeme
     for (int32_t s = 0; s < w->program->plan->size_count; s++) is_empty |= c->sizes[s] == 0;
     r->compared += j->compared, r->open += j->open;
     if (j->open <= j->compared) {
+        bool is_kept = w->program->plan->tensors[t].is_kept; /* all of it, if nothing is compared */
         if (j->compared && !is_empty) w->covered[t] |= COVERED_MOSTLY;
+        else if (is_kept && !is_empty) w->covered[t] |= COVERED_OPEN;
         return;
     }
     w->covered[t] |= COVERED_OPEN;
