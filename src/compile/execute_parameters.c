@@ -20,7 +20,7 @@ typedef struct parameters {
     LIST(ftl_plan_tensor) tensors;
     LIST(ftl_plan_size) sizes;
     LIST(ftl_plan_scalar) scalars;
-    LIST(ftl_formula) conditions;
+    translate_conditions conditions;
     ftl_plan *plan;
 } parameters;
 
@@ -132,6 +132,7 @@ static void add_kernel(parameters *p, tl_kernel *kernel) {
         if (!translate_formula(s->parameter.condition, p->plan, p->memory, &condition)) continue;
         list_push(p->memory, &p->conditions, condition);
     }
+    translate_length_conditions(kernel, p->plan, p->memory, &p->conditions);
 }
 
 static ftl_status collect(ftl_context *context, void *arguments) {

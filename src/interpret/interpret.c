@@ -184,6 +184,19 @@ static str values_of(machine *m, scope *s, const tl_expr *e, str text) {
     return text;
 }
 
+/* A view's lengths that no table decides. */
+static void check_lengths(machine *m, scope *s, const tl_symbol *view) {
+    for (int i = 0; i < view->axes->count && !m->has_failed; i++) {
+        const tl_expr *extent = view->axes->items[i].extent;
+        tl_value value;
+        if (!scope_evaluate(s, extent, &value) || value.is_real || value.integer >= 0) continue;
+        str text = tl_expr_text(m->memory, extent);
+        machine_stop(m, DIAG_INTERPRET_CONDITION, extent->range,
+                     str_format(m->memory, "%.*s >= 0", STR_ARGS(text)),
+                     str_format(m->memory, "it is %lld", (long long)value.integer));
+    }
+}
+
 static void check_conditions(machine *m, scope *s) {
     for (tl_statement *p = m->kernel->body.first; p; p = p->next) {
         bool is_parameter = p->kind == TL_INPUT || p->kind == TL_OUTPUT;
@@ -215,7 +228,9 @@ static bool take_request(machine *m) {
     scope s;
     scope_init(&s, m);
     for (int i = 0; i < count && !m->has_failed; i++) {
+        const tl_symbol *symbol = m->kernel->symbols[i];
         if (m->tensors[i].symbol) compare_extents(m, &s, &m->tensors[i]);
+        else if (symbol->axes) check_lengths(m, &s, symbol);
     }
     if (!m->has_failed) check_conditions(m, &s);
     return !m->has_failed;

@@ -225,7 +225,7 @@ typedef struct emit {
     int statement_number;
 
     ftl_plan *plan;
-    LIST(ftl_formula) conditions;
+    translate_conditions conditions;
     LIST(ftl_plan_derived) derived;
     LIST(ftl_plan_map) maps;
 } emit;

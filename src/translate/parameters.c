@@ -162,6 +162,7 @@ static void plan_conditions(emit *t) {
                              "a condition of the launch uses sizes and scalars only");
     }
     emit_reach_conditions(t);
+    translate_length_conditions(t->kernel, t->plan, t->memory, &t->conditions);
     for (int i = 0; i < t->plan->size_count; i++) size_condition(t, i);
 }
 

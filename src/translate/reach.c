@@ -1,7 +1,10 @@
-/* What an index that `min` bounds by a number asks of its axis: bias[min(k, 3)] of an axis that is
- * too short would read what is nobody's, so the launch demands that it is long enough.
+/* What a launch demands of lengths. An index that `min` bounds by a number asks for an axis that is
+ * long enough: bias[min(k, 3)] of a shorter one would read what is nobody's. A length that is made
+ * of others is not below 0.
  */
 #include "translate/emit.h"
+
+#include <string.h>
 
 /* The number that an index is at most; false: no number bounds it. */
 static bool most_of(const tl_expr *e, int64_t *most) {
@@ -51,4 +54,43 @@ static void visit(void *context, tl_expr *e) {
 void emit_reach_conditions(emit *t) {
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL))
         tl_each_expr(s, visit, t);
+}
+
+/* --- lengths that may be below 0 ---------------------------------------------------------------
+ */
+
+static bool may_be_negative(const ftl_formula *f) {
+    for (int32_t i = 0; i < f->step_count; i++) {
+        const ftl_formula_step *step = &f->steps[i];
+        if (step->op == FTL_SUBTRACT || step->op == FTL_NEGATE || step->op == FTL_PUSH_SCALAR)
+            return true;
+        if (step->op == FTL_PUSH_INTEGER && step->integer < 0) return true;
+    }
+    return false;
+}
+
+static bool is_said(const translate_conditions *all, const char *text) {
+    for (int i = 0; i < all->count; i++)
+        if (!strcmp(all->items[i].text, text)) return true;
+    return false;
+}
+
+static void demand_length(const tl_expr *extent, const ftl_plan *plan, arena *memory,
+                          translate_conditions *to) {
+    ftl_formula f;
+    if (!translate_formula(extent, plan, memory, &f) || !may_be_negative(&f)) return;
+    tl_expr zero = {.kind = TL_INTEGER}, left = *extent,
+            condition = {
+                .kind = TL_BINARY, .operator= TL_GREATER_EQUAL, .left = &left, .right = &zero};
+    if (!translate_formula(&condition, plan, memory, &f) || is_said(to, f.text)) return;
+    list_push(memory, to, f);
+}
+
+void translate_length_conditions(const tl_kernel *kernel, const ftl_plan *plan, arena *memory,
+                                 translate_conditions *to) {
+    for (int i = 0; i < kernel->symbol_count; i++) {
+        const tl_axes *axes = kernel->symbols[i]->axes;
+        for (int a = 0; axes && a < axes->count; a++)
+            demand_length(axes->items[a].extent, plan, memory, to);
+    }
 }
