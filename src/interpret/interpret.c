@@ -104,9 +104,11 @@ static void take_tensor(machine *m, tl_symbol *symbol) {
     tl_type type = symbol->parameter ? symbol->parameter->parameter.type : TL_OPEN;
     bool is_stored_exactly = m->is_exact || type == TL_OPEN;
     t->rounding = is_stored_exactly ? CONVERT_F64 : interpret_format(type);
-    t->most = (double)INFINITY;
-    if (type == TL_E4M3 || type == TL_E5M2 || type == TL_I8)
+    t->least = -(double)INFINITY, t->most = (double)INFINITY;
+    if (type == TL_E4M3 || type == TL_E5M2 || type == TL_I8) {
+        t->least = convert_round(interpret_format(type), -DBL_MAX);
         t->most = convert_round(interpret_format(type), DBL_MAX);
+    }
     for (int i = 0; i < given->axis_count; i++) {
         int64_t extent = given->extents[i];
         bool fits = extent >= 0 && (extent == 0 || t->element_count <= INT64_MAX / 16 / extent);

@@ -18,7 +18,7 @@ typedef struct machine_tensor {
     const tl_symbol *symbol;
     interpret_tensor memory;
     convert_format rounding; /* on a store, before the memory's own format */
-    double most;             /* the declared type saturates there */
+    double least, most;      /* the declared type saturates there */
     uint16_t *writers;       /* 0: nobody; else statement number + 1, in a dense row-major map */
     int64_t element_count;
     bool is_reported; /* one finding of a kind per tensor is enough */

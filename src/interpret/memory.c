@@ -164,7 +164,8 @@ static void write_element(machine *m, machine_tensor *t, int64_t offset, double 
         value += old;
     }
     value = convert_round(t->rounding, value);
-    if (fabs(value) > t->most) value = copysign(t->most, value);
+    if (value > t->most) value = t->most;
+    if (value < t->least) value = t->least;
     convert_store(t->memory.format, &value, 1, to, 0);
     (void)m;
 }
@@ -346,7 +347,7 @@ static machine_tensor with_errors(machine_tensor *t) {
     }
     t->memory.data = t->memory.errors;
     t->memory.format = t->rounding = CONVERT_F64;
-    t->most = (double)INFINITY;
+    t->least = -(double)INFINITY, t->most = (double)INFINITY;
     t->writers = NULL;
     return before;
 }

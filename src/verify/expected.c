@@ -310,9 +310,10 @@ static ftl_status find_errors(ftl_context *context, const case_data *data, arena
 /* Types of 8 bits hold their largest number where a result is beyond it. */
 static void saturate(expected *e) {
     double most = convert_round(e->of->format, DBL_MAX);
+    double least = convert_round(e->of->format, -DBL_MAX);
     if (!isfinite(most)) return;
     for (int64_t i = 0; i < e->of->rows * e->of->columns; i++)
-        if (isfinite(e->values[i])) e->values[i] = fmax(-most, fmin(most, e->values[i]));
+        if (isfinite(e->values[i])) e->values[i] = fmax(least, fmin(most, e->values[i]));
 }
 
 ftl_status expected_make(ftl_context *context, const case_data *data, double flops_most,

@@ -179,6 +179,7 @@ static double variance(const judged *o, int64_t i) {
 
 /* A whole of few rows may have errors that all come of one; so may a row. */
 static const double WHOLE_ERRORS = 3, FEW_ERRORS = 6, ELEMENT_ERRORS = 16, ELEMENT_STEPS = 2;
+static const double WHOLE_SLACK = 0x1p-20; /* of f32, below 128 */
 enum { FEW_ROWS = 16 };
 
 /* The noise of 8-bit weights is known to a tenth; what few elements or rows it is taken from add. A
@@ -192,10 +193,12 @@ static double noise_of_few(double count, double times) {
     return count > 0 ? times / sqrt(2 * count) : 0;
 }
 
+/* A whole number is the nearest one; of others the rounding may come twice. */
 static double element_bound(const judged *o, int64_t i) {
     const expected *e = o->expected;
-    return ELEMENT_STEPS * convert_step(e->of->format, e->values[i]) +
-           ELEMENT_ERRORS * e->errors[i];
+    bool is_whole = e->of->format == CONVERT_I8 || e->of->format == CONVERT_I32;
+    double steps = is_whole ? 0.5 + WHOLE_SLACK : ELEMENT_STEPS;
+    return steps * convert_step(e->of->format, e->values[i]) + ELEMENT_ERRORS * e->errors[i];
 }
 
 /* Errors that are noise, against it: the whole, each row, each element. A tile of 64 keys of 8,192
@@ -257,7 +260,8 @@ static void check_by_errors(const judged *o, judgement *j) {
     j->relative_rms = size > 0 ? sqrt(error) / root : error > 0 ? INFINITY : 0;
     j->rms_bound = size > 0 ? factor * sqrt(all) / root : o->tolerance;
     if (size > 0) apply(j, "relative rms", j->relative_rms, j->rms_bound);
-    if (j->is_right) /* else more has been said */
+    else apply(j, "rms", sqrt(error), factor * sqrt(all)); /* of what should be 0 */
+    if (j->is_right)                                       /* else more has been said */
         apply(j, "relative rms of a row, in standard deviations", worst_row, FEW_ERRORS);
     if (j->is_right) apply(j, "largest error over what its terms explain", worst, 1);
 }

@@ -44,3 +44,22 @@ $limit" > right.tl
 attention "" "" "Compute Add O, O and get O
 $limit" > wrong.tl
 compare "values that a constant hides"
+# A whole number is the nearest one, in each row alone.
+whole() {
+cat <<TL
+kernel k
+let d = 16
+Input  Q (q in rows, d)
+Output O i8 (q in rows)
+Copy Q from global to register
+Compute Multiply Q, Q and get S
+Compute RowSum S and get r
+$1
+Copy r from register to global and get O
+TL
+}
+whole "Compute Min r, 90 and get r" > right.tl
+whole "Compute Min r, 90 and get r
+Compute Add r, select(q == 5, 1, 0) and get r" > wrong.tl
+flashtl verify wrong.tl --against right.tl --on interpreter > report; listed=$?
+flashtl verify right.tl --on interpreter > right; echo "a step of a whole number: $listed; as it should be: $?"

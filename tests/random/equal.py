@@ -5,6 +5,7 @@ Each proof gives its sentence, or None. This file holds their test: changes that
 import sys
 
 from equal_cuda import of_cuda
+from equal_examples_copies import GUARDED_STEP, RING, RINGS, SHIFT, SHIFTS, TABLE, TABLES
 from equal_examples_cuda import (
     ABSOLUTE, COPIES, CUDA, CUDA_EXAMPLES, FIRST_BARRIER, FIRST_BARRIERS, FIRST_STEP, FIRST_STEPS, GUARDED,
     IN_COPIES, ROOM, SWAPS)
@@ -64,8 +65,28 @@ def in_ways():
     return wrong
 
 
+def in_copies():
+    """What the proofs say wrongly of copies a step further, of tables' bounds and of a first block's shift."""
+    wrong = []
+
+    def tell(what, text, old, new, at, line, tl, same):
+        code = "\n".join(text).replace(old, new).splitlines()
+        at = at(code)
+        found = of_cuda(code[:at] + [line(code[at])] + code[at + 1:], code, tl)
+        if bool(found) != same:
+            wrong.append(f"{what}: {old.strip()} -> {new.strip()}: {found}")
+    for old, new, step, same in RINGS:
+        tell("a step further", RING, old, new, lambda code, step=step: code.index(step), lambda x: x.replace("down < 8", "down <= 8"), TL, same)
+        tell("a step further", RING, old, new, lambda code, step=step: code.index(step), lambda x: x.replace("down < 8", "down < 8 + 1"), TL, same)
+    for old, new, which, same in TABLES:
+        tell("both hold", TABLE, old, new, lambda code, which=which: [i for i, x in enumerate(code) if "&&" in x][which], lambda x: x.replace("&&", "||"), TL, same)
+    for old, new, tl, same in SHIFTS:
+        tell("a first shift", SHIFT, old, new, lambda code: max(i for i, x in enumerate(code) if "half++) shift" in x), lambda x: x.replace("half = 0", "half = 0 + 1"), [tl], same)
+    return wrong
+
+
 def main():
-    wrong = in_votes() + in_ways()
+    wrong = in_votes() + in_ways() + in_copies()
     for old, new, same in EXAMPLES:
         at = TL.index(old)
         mutant = TL[:at] + ([] if new is None else [new]) + TL[at + 1:]

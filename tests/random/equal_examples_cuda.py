@@ -275,7 +275,7 @@ IN_COPIES = (
     ("S_most < 0.5f", 0, "!ftl_any(!(S_most < 0.5f))", "true", False), ("S_most < 1.0f", 0, "1.0f", "0.9f", True), ("S_most < 1.0f", 0, "1.0f", "1.5f", False), ("T_most < 1.0f", 0, "1.0f", "0.9f", False),
     ("V_held.of", 0, "lane == 0", "true", True), ("K_held.of", 0, "lane == 0", "true", False),
     ("if (j + 1 < blocks)", 0, "j + 1 < blocks", "true", True), ("if (j + 1 < blocks)", 1, "j + 1 < blocks", "true", False),
-    ("= R[n8][2 * half + 1] = 0.0f", 0, "2 * half + 1] = 0", "1 * half + 1] = 0", True), ("= R[n8][2 * half + 1] = 0.0f", 0, "2 * half + 1] = 0", "2 * half - 1] = 0", False),
+    ("= R[n8][2 * half + 1] = 0.0f", 0, "2 * half + 1] = 0", "1 * half + 1] = 0", True), ("= R[n8][2 * half + 1] = 0.0f", 0, "] = 0.0f", "] = 0.01f", True), ("= R[n8][2 * half + 1] = 0.0f", 0, "2 * half + 1] = 0", "2 * half - 1] = 0", False),
     ("w[half] = w_row", 0, ": 0.0f", ": 1.0f", True), ("u[half] = u_row", 0, ": 0.0f", ": 1.0f", False), ("b[element] = b_column", 0, ": 0.0f", ": 1.0f", False))
 
 ABSOLUTE = """FTL_UNROLL for (int half = 0; half < 2; half++) r[half] = ftl_abs(r[half]);

@@ -153,8 +153,10 @@ def condition_of_else(code, at):
 
 
 def zeros(now, before):
-    """Whether zeros are written to the two elements of a pair, and now to such of the same pair alone."""
+    """Whether zeros are written to the two elements of a pair, and now another number, or to such of the same pair alone."""
     pair = r"(\w+(?:\[\w+\])*)\[([^]]*)\] = \1\[([^]]*)\] = 0\.0f;$"
+    if re.match(pair, before) and re.fullmatch(re.escape(before[:-len("0.0f;")]) + r"-?[\d.e+-]+f;", now):
+        return True
     a, b = re.match(pair, now), re.match(pair, before)
     if not a or not b or a.group(1) != b.group(1) or b.group(2, 3) != ("2 * half", "2 * half + 1"):
         return False

@@ -30,14 +30,115 @@ def first_slot(mutant, code):
     return "the first fill of a ring finds its slot free"
 
 
+def of_products(code):
+    """Names of the registers that asynchronous products read or write."""
+    names = set()
+    for line in code:
+        m = re.match(r"\s*ftl_wgmma_m64\w+(?:<[^;(]*>)?\((.*)", line)
+        if m:
+            names |= set(re.findall(r"\b[A-Za-z_]\w*", re.sub(r"ftl_descriptor\(.*?\), ", "", m.group(1), count=2)))
+    return names
+
+
+def depth_of(line):
+    return len(line) - len(line.lstrip())
+
+
 def second_fence(mutant, code):
     new, old, at = changes(mutant, code)
     if new or [x.strip() for x in old] != ["ftl_wgmma_fence();"]:
         return None
+    registers, deeper = of_products(code), False
     for line in reversed(code[:at]):
-        if line.strip() == "ftl_wgmma_fence();":
+        if line.strip() == "ftl_wgmma_fence();" and depth_of(line) == depth_of(old[0]):
             return "no register of a product is touched after the fence before"
-        if not re.match(NO_TOUCH, line):
+        if depth_of(line) < depth_of(old[0]) and not line.startswith("#"):
+            return None                             # what comes before is perhaps done but once
+        if re.match(NO_TOUCH, line):
+            continue
+        if registers & set(re.findall(r"[A-Za-z_]\w*", line)) or re.search(r"asm|goto|return|break|continue", line):
+            return None
+    return None
+
+
+MEETS = r"\s*(ftl_meet(_later)?\([^;]*\);|\w+_held\.wait\([^;]*\);)$"
+
+
+def moved_fence(mutant, code):
+    """It orders registers: what other warps are told or waited for at the same place is nothing to it."""
+    new, old, _ = changes(mutant, code)
+    if sorted(new) == sorted(old) and len(old) == 2 and any(x.strip() == "ftl_wgmma_fence();" for x in old) and any(re.match(MEETS, x) for x in old):
+        return "the fence is for registers, which no barrier touches"
+    return None
+
+
+READS = r"ftl_(ldmatrix|load_shared|lds|stmatrix)|ftl_wgmma_m64|ftl_tma_store|ftl_descriptor|ftl_cp_async_wait|asm|goto|return|break|continue"
+WRITES = r"\s*(ftl_store_shared_\w+|ftl_cp_async_16\w*(?:<\d+>)?)\(\(?(\w+)"
+
+
+def barrier_between_stores(mutant, code):
+    """A barrier with nothing but stores to different tiles before it and after it, between two others of the same block."""
+    new, old, at = changes(mutant, code)
+    if new or [x.strip() for x in old] != ["ftl_block_barrier();"]:
+        return None
+    sides = []
+    for lines in (code[at - 1::-1], code[at + 1:]):
+        places, met = set(), False
+        for line in lines:
+            if depth_of(line) < depth_of(old[0]) and not line.startswith("#"):
+                return None
+            if line.strip() == "ftl_block_barrier();":
+                met = depth_of(line) == depth_of(old[0])
+                break
+            if re.search(READS, line) or re.match(r"\s*ftl_cp_async", line):
+                return None
+            stored = re.match(WRITES, line)
+            if stored:
+                places.add(stored.group(2))
+            elif re.search(r"ftl_\w*(shared|bulk|tma|mbarrier)\w*\(", line):
+                return None
+        if not met:
+            return None
+        sides.append(tiles_of(code, at, places, lines))
+    if None in sides or sides[0] & sides[1]:
+        return None
+    return "another barrier comes before what is stored is read, and one came before it was stored"
+
+
+def tiles_of(code, at, places, lines):
+    """The tiles in which those addresses begin; None: not known."""
+    found = set()
+    for place in places:
+        begins = [m.group(1) for m in (re.match(rf"\s*unsigned {place} = (\w+_shared);$", x) for x in lines) if m]
+        moved = [x for x in lines if re.match(rf"\s*{place} \S*= ", x) and not re.match(rf"\s*{place} \+= \(unsigned\)\(line \* ", x)]
+        if not begins or moved:
+            return None
+        found |= set(begins)
+    return found if all(any(re.match(rf"\s*const unsigned {x} = shared \+ at::\w+;$", y) for y in code[:at]) for x in found) else None
+
+
+def later_wait(mutant, code):
+    """A wait for copies before another one for as many or more, with no read between the two."""
+    new, old, at = changes(mutant, code)
+    was = len(old) == 1 and re.match(r"\s*ftl_cp_async_wait<(\d+)>\(\);$", old[0])
+    if new or not was:
+        return None
+    base, covered = depth_of(old[0]), None
+    for i, line in enumerate(code[at + 1:], at + 1):
+        if line.startswith("#"):
+            continue
+        if covered is not None:
+            if depth_of(line) >= covered:
+                continue
+            covered = None
+        if depth_of(line) < base:                       # the end of the kernel, or of less
+            return "each read comes after a wait for all copies" if not any(x.strip() for x in code[i + 1:]) else None
+        wait = re.match(r"\s*ftl_cp_async_wait<(\d+)>\(\);$", line)
+        if wait and int(wait.group(1)) == 0:
+            if depth_of(line) == base:
+                return "a wait for all copies comes before anything reads"
+            covered = depth_of(line)
+        elif re.search(READS.replace("|ftl_cp_async_wait", ""), line):
             return None
     return None
 
@@ -95,7 +196,7 @@ def wider_group(mutant, code):
     return None
 
 
-PROOFS = (first_slot, second_fence, no_instruction, more_registers, last_turn, last_release, initialised_later, wider_group)
+PROOFS = (first_slot, second_fence, moved_fence, barrier_between_stores, later_wait, no_instruction, more_registers, last_turn, last_release, initialised_later, wider_group)
 
 
 def of_cuda(mutant, code):
@@ -117,7 +218,7 @@ CODE = """    if (is_first) {
     ftl_registers_grow<160>();
     ftl_wgmma_fence();
     FTL_UNROLL for (int k16 = 0; k16 < 4; k16++)
-        ftl_wgmma_m64n16k16_f16<0>(S, ftl_descriptor(K_right), true);
+        ftl_wgmma_m64n16k16_f16_left<0>(S, P[0], ftl_descriptor(K_right), true);
     ftl_wgmma_commit();
     if (lane == 0) ftl_mbarrier_signal(V_held.of(shared + at::V_empty));
     K_held.wait(shared + at::K_full);
@@ -141,8 +242,77 @@ EXAMPLES = (  # the line, what takes its place, whether that is proved
     (11, [], False), (13, [], False), (15, [], False), (16, [], False), (17, [], True), (19, [], False), (20, [], True), (21, [], False), (24, [], False), (26, [], True), (28, [], True))
 
 
+FENCES = """    ftl_wgmma_fence();
+    ftl_wgmma_m64n16k16_f16_left<0>(S, P[0], ftl_descriptor(K_right), true);
+    ftl_wgmma_commit();
+    {
+        ftl_load_global_f32x2(R[0], R[1], matrix);
+    }
+    ftl_meet(1, 256);
+    ftl_wgmma_fence();
+    ftl_wgmma_m64n16k16_f16_left<0>(O, P[0], ftl_descriptor(V_right), true);
+}"""
+FENCE = "    ftl_wgmma_fence();"
+BARRIERS = """    const unsigned Q_shared = shared + at::Q_tile;
+    const unsigned K_shared = shared + at::K_tile;
+    for (int j = 0; j < blocks; j++) {
+        ftl_block_barrier();
+        {
+            unsigned target = Q_shared;
+            target += (unsigned)(line * 64);
+            ftl_store_shared_16(target, a);
+        }
+        ftl_block_barrier();
+        ftl_load_global_16(b, source);
+        {
+            unsigned place = K_shared;
+            ftl_store_shared_4((place ^ 16), b);
+        }
+        ftl_block_barrier();
+        ftl_ldmatrix_x4(c[0], c[1], c[2], c[3], Q_shared);
+    }
+}"""
+WAITS = """kernel() {
+    ftl_cp_async_commit();
+    ftl_cp_async_wait<2>();
+    ftl_block_barrier();
+    for (int j = 0; j < steady; j++) {
+        ftl_cp_async_wait<0>();
+        ftl_block_barrier();
+        ftl_ldmatrix_x4(a[0], a[1], a[2], a[3], Q_shared);
+    }
+    ftl_store_global_f32(vector, a[0]);
+}"""
+# A text, what is changed of it beforehand, the line that goes (with which it changes places), whether that is proved.
+TEXTS = (
+    (FENCES, "", "", 7, None, True), (FENCES, "R[0], R[1]", "O[0], R[1]", 7, None, False), (FENCES, "R[0], R[1]", "R[0], P[1]", 7, None, False),
+    (FENCES, "    {\n", "    ftl_subtract(S[0]);\n    {\n", 8, None, False), (FENCES, FENCE + "\n    ftl_wgmma_m64n16k16_f16_left<0>(S", "    if (j > 0) {\n        ftl_wgmma_fence();\n    }\n    ftl_wgmma_m64n16k16_f16_left<0>(S", 9, None, False),
+    (FENCES, "", "", 7, 6, True), (FENCES, "", "", 7, 8, False), (FENCES, "ftl_meet(1, 256)", "O[0] = ftl_add(O[0], 1.0f)", 7, 6, False),
+    (BARRIERS, "", "", 9, None, True), (BARRIERS, "", "", 3, None, False), (BARRIERS, "", "", 15, None, False), (BARRIERS, "place = K_shared", "place = Q_shared", 9, None, False),
+    (BARRIERS, "ftl_load_global_16(b, source)", "ftl_load_shared_16(b, Q_shared)", 9, None, False), (BARRIERS, "place = K_shared", "place = other", 9, None, False),
+    (BARRIERS, "ftl_load_global_16(b, source)", "ftl_cp_async_16(K_shared, source)", 9, None, False),
+    (WAITS, "", "", 2, None, True), (WAITS, "", "", 5, None, False), (WAITS, "        ftl_cp_async_wait<0>();\n", "        ftl_cp_async_wait<1>();\n", 2, None, False),
+    (WAITS, "    ftl_store_global_f32", "    ftl_ldmatrix_x4(a[0], a[1], a[2], a[3], K_shared);\n    ftl_store_global_f32", 2, None, False))
+
+
+def in_texts():
+    """What is said wrongly of the texts above."""
+    wrong = []
+    for text, old, new, at, other, proved in TEXTS:
+        code = text.replace(old, new, 1).split("\n")
+        mutant = code[:at] + code[at + 1:]
+        if other is not None:
+            mutant = list(code)
+            mutant[at], mutant[other] = code[other], code[at]
+        if bool(of_cuda(mutant, code)) != proved:
+            wrong.append(f"{code[at].strip()} ({old.strip()} -> {new.strip()}): {of_cuda(mutant, code)}")
+    return wrong
+
+
 def main():
-    wrong = 0
+    found = in_texts()
+    print("\n".join(found), end="\n" * bool(found))
+    wrong = len(found)
     for at, new, proved in EXAMPLES:
         found = of_cuda(CODE[:at] + new + CODE[at + 1:], CODE)
         if bool(found) != proved:
@@ -154,7 +324,7 @@ def main():
         if bool(of_cuda(moved, CODE)) != proved:
             wrong += 1
             print(f"{CODE[first].strip()} after the fence: {of_cuda(moved, CODE)}")
-    print(f"{len(EXAMPLES) + len(moves)} examples, {wrong} wrong")
+    print(f"{len(EXAMPLES) + len(moves) + len(TEXTS)} examples, {wrong} wrong")
     return wrong > 0
 
 

@@ -42,6 +42,14 @@ EXPLAINED = (
     ("random 64058", "T[m16][n8][2 * half + 1] = 8 * n8 + 1 >= limit_1 ? 0.0f : T[m16][n8][2 * half + 1];",
      "T[m16][n8][2 * half + 1] = 8 * n8 + 1 >= limit_1 ? 1.0f : T[m16][n8][2 * half + 1];",
      "past the last key it is multiplied by rows that are zeros"),
+    ("random 60016", "if (row + 32 * down < 48) {", "if (row + 33 * down < 48) {",
+     "in the way of cut blocks row 47 is past the end: its line keeps what an earlier block left, its scores are masked, and its weights are 0", "const bool inside = row + 32 * down < rows_left;"),
+    ("chosen_blocks", "const int rows_left = (int)ftl_max_wide(ftl_min_wide(len - (long long)(j + 1) * BN, 536870911LL), 0LL);",
+     "const int rows_left = (int)ftl_max_wide(ftl_max_wide(len - (long long)(j + 1) * BN, 536870911LL), 0LL);",
+     "past the table's places an entry is 0, so that rows of block 0 are copied, which exist; their scores are masked",
+     "unsigned target = 2 * shared + (2 * at::K_tile + at::K_slot) - K_shared;"),
+    ("random 60172", "units[down][0] = units[down][1] = units[down][2] = units[down][3] = 0;", "units[down][0] = units[down][2] = units[down][2] = units[down][3] = 0;",
+     "keys past the last one: whatever their scores are, `kv > u + kv_len - u_len` masks them in each row that is stored"),
 )
 
 
