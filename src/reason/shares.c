@@ -10,7 +10,6 @@
 #include "reason/scalar.h"
 
 #include <math.h>
-#include <stddef.h>
 
 enum {
     DEPTH_MAX = 64,      /* of lets that stand for one another */
@@ -100,7 +99,7 @@ static void choose(sharing *s, share_row rows[ROWS_MOST]) {
         if (!read_cut(s, counts[k])) return;
         if (k == 0) whole = s->t.read * bytes_per_clock; /* bytes of a tile that nothing shares */
         for (int i = 0; i < ROWS_MOST; i++) {
-            double us = clocks_of(s, rows[i].tiles, (double)counts[k]) / (g->clock);
+            double us = clocks_of(s, rows[i].tiles, (double)counts[k]) / g->clock;
             if (rows[i].microseconds > 0 && us >= rows[i].microseconds) continue;
             rows[i].splits = (double)counts[k];
             rows[i].microseconds = us;
@@ -109,12 +108,16 @@ static void choose(sharing *s, share_row rows[ROWS_MOST]) {
     }
 }
 
+enum { TILES, SPLITS, MICROSECONDS, GIGABYTES };
+
 static void fill(reason *r, reason_table *table, const char *name, const char *unit,
-                 const share_row *rows, size_t field, int digits) {
+                 const share_row rows[ROWS_MOST], int what) {
     reason_column *column = reason_add_column(r, table, name, unit);
-    for (int i = 0; i < ROWS_MOST; i++)
-        column->cells[i] = str_format(r->memory, "%.*f", digits,
-                                      *(const double *)((const char *)&rows[i] + field));
+    for (int i = 0; i < ROWS_MOST; i++) {
+        const double of[] = {rows[i].tiles, rows[i].splits, rows[i].microseconds,
+                             rows[i].gigabytes};
+        column->cells[i] = str_format(r->memory, "%.*f", what == MICROSECONDS ? 1 : 0, of[what]);
+    }
 }
 
 void shares_explain(reason *r, const cost_choice *choice) {
@@ -131,8 +134,8 @@ void shares_explain(reason *r, const cost_choice *choice) {
         "the choice but by rounding",
         STR_ARGS(s.length));
     reason_table *table = reason_compare(r, d, "the fastest for the nominal lengths", ROWS_MOST);
-    fill(r, table, "other tiles", "", rows, offsetof(share_row, tiles), 0);
-    fill(r, table, edit_z(r->memory, s.length), "", rows, offsetof(share_row, splits), 0);
-    fill(r, table, "time", "us", rows, offsetof(share_row, microseconds), 1);
-    fill(r, table, "read", "GB/s", rows, offsetof(share_row, gigabytes), 0);
+    fill(r, table, "other tiles", "", rows, TILES);
+    fill(r, table, edit_z(r->memory, s.length), "", rows, SPLITS);
+    fill(r, table, "time", "us", rows, MICROSECONDS);
+    fill(r, table, "read", "GB/s", rows, GIGABYTES);
 }
