@@ -11,6 +11,8 @@ enum {
     CACHE_BYTES_PER_CLOCK = 24, /* of the level-2 cache, a multiprocessor's share */
     ROUND_CLOCKS = 800,         /* of an iteration of one block with few rows, whatever it does: it
                                     waits for copies, products, sums over lanes one after the other */
+    ALONE_CLOCKS = 1400,        /* the same with no block beside it, and beside its work, */
+    ALONE_MADE_CLOCKS = 3000,   /* and where rows are looked up or widened */
     FEW_ROWS_REGISTERS = 200,   /* that a lone warp takes at least, to have much on its way */
     FEW_ROWS = 64,              /* of a matrix: its tiles share nothing that they read */
     BYTES_IN_FLIGHT = 32768,    /* a multiprocessor needs to keep device memory busy */
@@ -285,11 +287,12 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *o
  */
 static double few_rows_clocks(const cost_model *m, const cost_choice *c, cost_result *t,
                               double memory_rate) {
-    static const double IN_A_ROW = 13; /* of what all units do side by side */
+    static const double IN_A_ROW = 13, ALONE_IN_A_ROW = 1.5; /* of what all units do side by side */
+    double work = (t->tensor + t->shared + t->fp32 + t->exp2) / (double)c->warps;
+    double rounds = iterations(m, c), own = rounds * ROUND_CLOCKS + IN_A_ROW * work;
     t->read = t->cache * CACHE_BYTES_PER_CLOCK / memory_rate;
-    t->alone = iterations(m, c) * ROUND_CLOCKS +
-               IN_A_ROW * (t->tensor + t->shared + t->fp32 + t->exp2) / (double)c->warps;
-    double most = fmax(t->clocks, t->alone / t->resident);
+    t->alone = rounds * (m->makes_rows ? ALONE_MADE_CLOCKS : ALONE_CLOCKS) + ALONE_IN_A_ROW * work;
+    double most = fmax(t->clocks, own / t->resident);
     return pow(pow(most, TOGETHER) + pow(t->read, TOGETHER), 1 / TOGETHER);
 }
 

@@ -57,6 +57,7 @@ struct cost_model {
     double grid_lengths[TL_AXES_MAX];
     int grid_count;
     bool can_hold, has_products, is_async;
+    bool makes_rows; /* some row that a loop copies is looked up in a table, or widened */
     /* A Mask leaves each tile of so many rows more blocks than the one before. */
     bool is_triangular;
     cost_extent triangle_rows;

@@ -186,6 +186,26 @@ static void read_stored(cost_model *m, const tl_statement *s) {
     it->fp32 = it->conversions = 1;
 }
 
+/* Is an element of a table in the expression that depends on the index? */
+static bool looks_up(const tl_expr *e, str index) {
+    if (!e) return false;
+    bool found = e->kind == TL_ELEMENT && edit_expr_mentions(e, index);
+    found = found || looks_up(e->left, index) || looks_up(e->right, index);
+    for (int i = 0; i < e->item_count && !found; i++) found = looks_up(e->items[i], index);
+    return found;
+}
+
+/* Does a view say by a table where each of its rows lies? */
+static bool has_listed_rows(reason *r, str tensor) {
+    const tl_binding *view = edit_find_let(r->kernel, tensor, NULL);
+    if (!view || view->axes.count < 2 || view->value->kind != TL_ELEMENT) return false;
+    str row = tiles_axis_index(&view->axes.items[view->axes.count - 2]);
+    bool found = has_listed_rows(r, view->value->text);
+    for (int i = 0; i < view->value->item_count && row.length && !found; i++)
+        found = looks_up(view->value->items[i], row);
+    return found;
+}
+
 static void read_copy(cost_model *m, const tl_statement *s) {
     bool is_load = s->copy.from == TL_GLOBAL;
     int tile = tile_index(m, is_load && s->copy.target ? s->copy.target->text : s->copy.what->text);
@@ -199,6 +219,8 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     int bytes = cost_raw_bytes(m, tile);
     it->element_bytes = bytes > 0 ? bytes : 4;
     it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);
+    m->makes_rows = m->makes_rows || cost_is_widened(m, tile) ||
+                    (it->to_shared && has_listed_rows(m->r, s->copy.what->text));
 }
 
 /* --- where tiles live ------------------------------------------------------------------------- */

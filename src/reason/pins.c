@@ -101,7 +101,8 @@ static bool is_decision(reason *r, str name) {
     for (const reason_pass_entry *pin = reason_pin_list(); pin->name; pin++)
         if (str_is(name, pin->name)) return true;
     str length = nominal_subject(name);
-    return length.length > 0 && tiles_is_length(r->kernel, length);
+    return length.length > 0 &&
+           (tiles_is_length(r->kernel, length) || edit_find_let(r->kernel, length, NULL) != NULL);
 }
 
 /* Is the name mentioned elsewhere than by its own let? */

@@ -12,13 +12,13 @@
 #include <math.h>
 
 enum {
-    DEPTH_MAX = 64,      /* of lets that stand for one another */
-    START_CLOCKS = 6000, /* from a launch until all blocks are busy, and from the first idle block
-                            to the end */
-    JOIN_CLOCKS = 3500,  /* the launch that puts results together, for any number of them */
-    JOIN_ROUND = 1100,   /* for each ROUND of them, whose loads are in flight together */
-    JOIN_ONE = 700,      /* for each of the rest */
-    ROUND = 8            /* as the translator unrolls it */
+    DEPTH_MAX = 64,       /* of lets that stand for one another */
+    START_CLOCKS = 12000, /* from a launch until all blocks are busy, and from the first idle block
+                             to the end */
+    JOIN_CLOCKS = 3200,   /* the launch that puts results together, for any number of them */
+    JOIN_ROUND = 715,     /* for each ROUND of them, whose loads are in flight together */
+    JOIN_ONE = 310,       /* for each of the rest */
+    ROUND = 8             /* as the translator unrolls it */
 };
 
 typedef struct sharing {
@@ -74,15 +74,16 @@ static bool read_cut(sharing *s, int64_t splits) {
     return m && s->t.fits && s->t.alone > 0;
 }
 
-/* Clocks of the whole launch and of what follows: the busiest multiprocessor has 'most' blocks, of
- * which it runs 'resident' side by side.
+/* Clocks of the whole launch and of what follows. Bytes and what each block does in a row are busy
+ * together, but not perfectly; a multiprocessor runs 'resident' blocks side by side.
  */
 static double clocks_of(const sharing *s, double tiles, double splits) {
-    double most = ceil(tiles * splits / (double)s->r->target->sms);
-    double rounds = ceil(most / s->t.resident);
-    double reads = tiles * splits / (double)s->r->target->sms * s->t.read;
+    static const double MEMORY_SHARE = 0.97, TOGETHER = 3.2;
+    double sms = (double)s->r->target->sms;
+    double reads = tiles * splits / sms * s->t.read / MEMORY_SHARE;
+    double alone = ceil(tiles * splits / sms / s->t.resident) * s->t.alone;
     double join = JOIN_CLOCKS + floor(splits / ROUND) * JOIN_ROUND + fmod(splits, ROUND) * JOIN_ONE;
-    return START_CLOCKS + fmax(reads, rounds * s->t.alone) + join;
+    return START_CLOCKS + pow(pow(reads, TOGETHER) + pow(alone, TOGETHER), 1 / TOGETHER) + join;
 }
 
 enum { ROWS_MOST = 6 };
