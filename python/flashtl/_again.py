@@ -7,7 +7,7 @@ import struct
 import sys
 
 from . import _c, _library
-from ._arrays import refuse_gradients
+from ._arrays import has_tangents, refuse_gradients
 
 CALLS_MOST = 1024
 calls = {}
@@ -18,7 +18,7 @@ WORD = struct.Struct("=Q")
 def key_of(q, k, v, options):
     """What decides all but the addresses of a call; None where the tensors are not all PyTorch's, plain and on the current GPU."""
     torch = sys.modules.get("torch")
-    if torch is None or not (type(q) is type(k) is type(v) is torch.Tensor):
+    if torch is None or not (type(q) is type(k) is type(v) is torch.Tensor) or has_tangents(torch):
         return None
     device, strided = q.device, torch.strided
     if device.type != "cuda" or k.device != device or v.device != device or torch.cuda.current_device() != device.index:

@@ -61,24 +61,50 @@ def is_torch(value):
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def has_tangents(torch):
+    """Whether forward-mode gradients are being made: then any tensor may carry one."""
+    return torch.autograd.forward_ad._current_level >= 0
+
+
 def refuse_gradients(name, tensor):
-    if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
+    torch = sys.modules["torch"]
+    if tensor.requires_grad and torch.is_grad_enabled():
         raise ValueError(f"'{name}' requires gradients, and kernels are forward only: call this under torch.no_grad(), or in the "
                          "forward of a torch.autograd.Function")
+    if has_tangents(torch) and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
+        raise ValueError(f"'{name}' carries a tangent, which kernels do not have: forward-mode gradients end here")
+
+
+def is_plain(torch, tensor):
+    """Whether it has memory of its own; those that PyTorch traces, wraps or distributes have none."""
+    dispatch = getattr(type(tensor), "__torch_dispatch__", None)
+    return type(tensor) is torch.Tensor or dispatch is torch.Tensor.__torch_dispatch__
+
+
+def address_of(name, torch, tensor):
+    try:
+        address = tensor.data_ptr() if is_plain(torch, tensor) else 0
+    except RuntimeError:  # inside vmap, grad and other transforms
+        address = 0
+    if address == 0 and 0 not in tensor.shape:
+        raise TypeError(f"'{name}' has no memory of its own, as tensors inside PyTorch's transforms (vmap, fake tensors); kernels take "
+                        "plain ones")
+    return address
 
 
 def of_torch(name, tensor):
     torch = sys.modules["torch"]
-    refuse_gradients(name, tensor)
     device = str(tensor.device)
     if tensor.layout != torch.strided:
         raise TypeError(f"'{name}' is a sparse tensor; kernels take strided ones")
-    if tensor.is_neg():
-        raise TypeError(f"'{name}' is a view whose sign a kernel would not see; .resolve_neg() makes a plain tensor of it")
     if device != CPU and not device.startswith("cuda:"):
         raise ValueError(f"'{name}' is on the device '{device}'; kernels take tensors of the CPU and of NVIDIA GPUs")
-    return Array(name, tensor.data_ptr(), type_of(name, str(tensor.dtype).rpartition(".")[2]), tuple(tensor.shape),
-                 tuple(tensor.stride()), device, torch, tensor)
+    address = address_of(name, torch, tensor)
+    refuse_gradients(name, tensor)
+    if tensor.is_neg():
+        raise TypeError(f"'{name}' is a view whose sign a kernel would not see; .resolve_neg() makes a plain tensor of it")
+    return Array(name, address, type_of(name, str(tensor.dtype).rpartition(".")[2]), tuple(tensor.shape), tuple(tensor.stride()),
+                 device, torch, tensor)
 
 
 def elements(name, steps, size):

@@ -55,9 +55,9 @@ class Product:
         self.plans = [Plan(kernel.plan, self) for kernel in kernels]
         self.plan_pointers = [kernel.plan for kernel in kernels]
 
-    def __del__(self):
+    def __del__(self, free=lib.ftl_product_free):
         if hasattr(self, "pointer"):
-            lib.ftl_product_free(self.pointer)
+            free(self.pointer)
 
 
 class PlanOwner:
@@ -66,8 +66,8 @@ class PlanOwner:
     def __init__(self, pointer):
         self.pointer = pointer
 
-    def __del__(self):
-        lib.ftl_plan_free(self.pointer)
+    def __del__(self, free=lib.ftl_plan_free):
+        free(self.pointer)
 
 
 class Verification:

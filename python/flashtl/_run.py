@@ -105,9 +105,9 @@ class Emulators:
             call("ftl_emulator_open", pointer, ptx, len(ptx), f"{plan.entry}.cu".encode(), c.byref(handle))
             self.handles.append(handle)
 
-    def __del__(self):
+    def __del__(self, close=lib.ftl_emulator_close):
         for handle in self.handles:
-            lib.ftl_emulator_close(handle)
+            close(handle)
 
 
 def machine_of(program, key, make):

@@ -47,6 +47,7 @@ class Tensor:
     """A tensor over NumPy's memory that says it is on a GPU."""
 
     layout = object()
+    __torch_dispatch__ = None
     requires_grad = False
 
     def __init__(self, array, device="cuda:0"):
@@ -74,6 +75,7 @@ def use(device):
 
 torch.Tensor, torch.strided, torch.float16, torch.float32, torch.uint8 = (
     Tensor, Tensor.layout, "torch.float16", "torch.float32", "torch.uint8")
+torch.autograd = types.SimpleNamespace(forward_ad=types.SimpleNamespace(_current_level=-1))
 torch.is_grad_enabled = lambda: state["grad"]
 torch.empty = torch.zeros = lambda shape, dtype, device: Tensor(np.zeros(shape, dtype.rpartition(".")[2]), device)
 torch.cuda = types.SimpleNamespace(current_device=lambda: state["device"], device=use, current_stream=lambda: types.SimpleNamespace(

@@ -1,5 +1,7 @@
 """PyTorch's own tensors on the CPU, against its own attention."""
 import itertools
+import subprocess
+import sys
 
 import torch
 
@@ -77,6 +79,41 @@ class Torch(Case):
         x = q.clone().requires_grad_()
         Doubled.apply(x).sum().backward()
         self.assertTrue((x.grad == 2).all())
+
+    def test_tangents(self):
+        q, = tensors((1, 2, 9, 16))
+        forward_ad = torch.autograd.forward_ad
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(q, torch.ones_like(q))
+            for run in (flashtl.attention, lambda q, k, v: flashtl.compile(flashtl.sketch("attention"))(Q=q, K=k, V=v, scale=1)):
+                self.says(ValueError, "carries a tangent", run, q, dual, q)
+                with torch.no_grad():
+                    self.says(ValueError, "carries a tangent", run, q, q, dual)
+            flashtl.attention(q, q, q)
+
+    def test_transforms(self):
+        """Tensors without memory are refused by one sentence, whatever made them; nothing is dropped without a word."""
+        q, = tensors((1, 2, 9, 16))
+
+        def run(x):
+            return flashtl.attention(x, x, x)
+
+        def fake(run, x):
+            with torch._subclasses.FakeTensorMode() as mode:
+                return run(mode.from_tensor(x))
+
+        func = torch.func
+        for transformed in (lambda: torch.vmap(run)(q[None]), lambda: func.grad(lambda x: run(x).float().sum())(q),
+                            lambda: func.jvp(run, (q,), (q,)), lambda: func.functionalize(run)(q), lambda: fake(run, q)):
+            self.says(TypeError, "'q' has no memory of its own", transformed)
+        self.assertTrue(torch.equal(run(torch.nn.Parameter(q, requires_grad=False)), run(q)))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            self.assertEqual(run(q).dtype, torch.float16)
+
+    def test_the_end_of_a_process(self):
+        text = "import torch, flashtl; q = torch.ones(1, 1, 9, 16, dtype=torch.float16)\nkept = flashtl.attention(q, q, q)\nkeep = flashtl"
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_refused(self):
         q, says, run = tensors((1, 2, 9, 16))[0], self.says, flashtl.attention
