@@ -97,3 +97,22 @@ foreach(gpu t4 h200)
              COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/brackets.tl --gpu ${gpu} --let d=48 --on emulator --case 0..6)
     set_tests_properties(brackets_${gpu} PROPERTIES LABELS exec)
 endforeach()
+
+# What the calls of flashtl/serving.h are made of, on each class of GPU: ragged batches, pages, and what goes into these.
+set(serving_programs
+    "varlen\;--causal\;--window\;40\;--lse\;--with\;q_used"
+    "varlen\;--with\;paged\;--let\;page_len=16\;--causal\;--softcap\;20"
+    "varlen\;--with\;first\;--with\;kv_used\;--window\;33"
+    "decode\;--with\;page_len=16\;--with\;group=8\;--causal\;--lse"
+    "append\;--let\;half=32\;--let\;page_len=16"
+    "append\;--let\;half=16\;--let\;page_len=1\;--with\;interleaved"
+    "rotate\;--let\;half=32")
+foreach(program IN LISTS serving_programs)
+    foreach(gpu t4 a100 l40s h200)
+        string(REPLACE ";" "_" name "serving_${gpu}_${program}")
+        string(REGEX REPLACE "[^a-z0-9_]" "" name "${name}")
+        add_test(NAME ${name}
+                 COMMAND flashtl verify --op ${program} --head-dim 64 --gpu ${gpu} --on emulator --case 5,6,11,12)
+        flashtl_case_labels(${name} exec)
+    endforeach()
+endforeach()
