@@ -129,6 +129,24 @@ def alone(where, given, options, got, splits, what):
             return
 
 
+def no_split():
+    """Without a split nothing would be attended to: the launch refuses it, as TL Code leaves it open."""
+    global failures, checked
+    checked += 1
+    with tempfile.TemporaryDirectory() as folder:
+        code = os.path.join(folder, "code.tl")
+        subprocess.run([flashtl, "reason", "--op", "decode", "--head-dim", str(D), "--gpu", "a100", "-o", code], check=True)
+        command = [flashtl, "run", code, "--on", "interpreter", "--let", f"scale={SCALE},splits=0", "--out", f"O={folder}/O.npy"]
+        for name, x in {"Q": normal(1, 4, 1, D), "K": normal(1, 1, 9, D), "V": normal(1, 1, 9, D)}.items():
+            np.save(f"{folder}/{name}.npy", x)
+            command += ["--in", f"{name}={folder}/{name}.npy"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 1 or "splits > 0" not in done.stderr:
+            failures += 1
+            print(f"FAILED no split: {done.returncode} {done.stderr.strip()}")
+
+
+no_split()
 for where in [["--on", "interpreter"]] + [["--gpu", gpu, "--on", "emulator"] for gpu in gpus]:
     for group, kv_len, splits in (1, 333, 3), (4, 150, 1), (8, 65, 5), (16, 1, 2), (16, 130, 4), (4, 0, 3):
         stretched(where, group, 1, kv_len, splits, False)
