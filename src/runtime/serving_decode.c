@@ -89,6 +89,13 @@ static int64_t blocks_of_sequence(const ftl_plan *plan, const ftl_decode *c) {
     return blocks;
 }
 
+/* The combination reads eight at a time: a number that it takes evenly, at most 'most'. */
+static int64_t even_splits(int64_t most) {
+    enum { ROUND = 8 };
+    if (most >= ROUND) return most / ROUND * ROUND;
+    return most >= 4 ? 4 : most >= 2 ? 2 : 1;
+}
+
 /* As many as run at once, but none of few keys. What a batch needs grows with it: either its own
  * rows fill the GPU, or as many rows of splits do.
  */
@@ -103,7 +110,7 @@ static ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_d
     if (most > SPLITS_MAX) most = SPLITS_MAX;
     int64_t splits = c->batch > 0 ? at_once / c->batch : 1;
     if (splits > most) splits = most;
-    out->splits = splits > 1 ? splits : 1;
+    out->splits = even_splits(splits);
     int64_t parts = at_once > c->batch ? at_once : c->batch;
     __extension__ __int128 sums = (__int128)parts * c->q_heads * c->q_len;
     __extension__ __int128 bytes = sums * (key->value_dim + 1) * 4;

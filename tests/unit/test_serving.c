@@ -500,6 +500,42 @@ static void last_tokens_over_pages(void **state) {
     run_decode(&causal, 40, "64", 0, 2);
 }
 
+/* Blocks of the launches of a call, in turn. */
+static unsigned grids[4];
+static int grid_count;
+
+static void note_grid(void *user, const unsigned char *parameters) {
+    (void)user, (void)parameters;
+    assert_true(grid_count < 4);
+    grids[grid_count++] = driver->grid;
+}
+
+/* As many splits as run at once, in numbers that the second kernel reads evenly. */
+static void splits_are_even(void **state) {
+    (void)state;
+    static const int64_t columns[] = {1, 9, 33, 65, 512, 8192};
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    int64_t most = 0;
+    for (int i = 0; i < 6; i++) {
+        for (c.batch = 1; c.batch < 300; c.batch += 1 + c.batch / 3) {
+            c.pages.columns = columns[i], c.workspace_bytes = SIZE_MAX;
+            driver->on_launch = note_grid, grid_count = 0;
+            assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+            assert_int_equal(grid_count, 2);
+            int64_t splits = grids[0] / (c.batch * KV_HEADS);
+            assert_int_equal(splits * c.batch * KV_HEADS, grids[0]);
+            bool is_even = splits == 1 || splits == 2 || splits == 4 || splits % 8 == 0;
+            bool is_room = splits == 1 || splits * 128 <= columns[i] * PAGE;
+            if (!is_even || !is_room)
+                fail_msg("%d splits of %d sequences", (int)splits, (int)c.batch);
+            most = splits > most ? splits : most;
+        }
+    }
+    driver->on_launch = NULL;
+    assert_true(most >= 64);
+}
+
 /* What a batch needs does for any smaller one, and splits are no more than there is room for. */
 static void workspaces_do_for_smaller_batches(void **state) {
     (void)state;
@@ -936,6 +972,7 @@ int main(void) {
         TEST(kernels_by_page_group_and_queries),
         TEST(programs_of_two_kernels_are_cached),
         TEST(workspaces_do_for_smaller_batches),
+        TEST(splits_are_even),
         TEST(wrong_calls_are_told),
         TEST(wrong_tables_are_found_on_request),
         TEST(wrong_pages_are_found_on_request),
