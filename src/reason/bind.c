@@ -497,6 +497,7 @@ bool reason_bind(reason *r) {
     if (!first_action(r->kernel))
         return reason_stuck(r, NULL, "kernel %.*s does nothing", STR_ARGS(r->kernel->name));
     if (!pins_apply(r) || !choose_types(r)) return false;
+    reason_scales(r);
     if (!reason_top(r)) return false;
     reason_copy_parts(r);
     reason_name_versions(r);

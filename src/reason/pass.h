@@ -79,6 +79,9 @@ void reason_copy_parts(reason *r);
 /* Gives a tile that is changed before products take it a name of its own. versions.c */
 void reason_name_versions(reason *r);
 
+/* Factors of operands of 8 bits go past the products. scales.c */
+void reason_scales(reason *r);
+
 /* RowTopK becomes operations. top.c */
 bool reason_top(reason *r);
 

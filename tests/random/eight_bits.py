@@ -110,6 +110,18 @@ class EightBits:
             self.compute("Multiply", [Tile(tile), one], tile, 1.0)
             self.compute("Multiply", [Tile(tile), two], tile, 1.0)
 
+    def bring_bytes(self, x, type, axes, kept, size=1.0):
+        """A right operand, or one with its scales before the product: those may go past it."""
+        if type not in SIZE or type is None or self.bytes.random() < 0.8:
+            self.bring_right(x, axes)
+            return
+        self.add(Copy(x, "global", "register"))
+        for _ in range(self.bytes.choice((1, 1, 2))):
+            op = self.bytes.choice(("Multiply", "Multiply", "Multiply", "Divide"))
+            # What is divided by has no 0; a factor along the axis that is kept.
+            factor = self.byte_scale(size, [kept]) if op == "Multiply" else Number(self.bytes.choice((0.5, 3.0)))
+            self.compute(op, [Tile(x), factor], x, size)
+
     # Programs.
     def bytes_program(self):
         """`plain`: what products of 8 bits take as it is, by warps or by warpgroups; else anything."""
@@ -135,7 +147,7 @@ class EightBits:
         outer, self.body = self.body, []
         batch = self.some_parallels(keys=True)
         k = self.along(keys, "right", [keys.axis, d], batch, self.byte_fill(k_type), k_type)
-        self.bring_right(k, (keys, d))
+        self.bring_bytes(k, k_type, (keys, d), keys if keys.mode in ("plain", "used") else space_of(d))
         s = self.fresh("score")
         size = math.sqrt(self.width(d)) * SIZE[q_type] * SIZE[k_type] * 1.5
         self.compute("GEMM", [Tile(q), Tile(k, True)], s, size)
@@ -165,7 +177,7 @@ class EightBits:
         turned = self.plain == "warpgroups" if self.plain else r.random() < 0.45
         v_axes = [e, keys.axis] if turned else [keys.axis, e]
         v = self.along(keys, "value", v_axes, self.some_parallels(keys=True), self.byte_fill(v_type), v_type)
-        self.bring_right(v, (e, keys) if turned else (keys, e))
+        self.bring_bytes(v, v_type, (e, keys) if turned else (keys, e), space_of(e))
         o = self.fresh("sum")
         self.compute("GEMM", [Tile(s), Tile(v, turned)], o, SIZE[v_type], accumulate=True)
         body, self.body = self.body, outer
@@ -203,7 +215,7 @@ class EightBits:
         b = self.input("right", self.some_parallels(keys=True), [n.axis, k] if turned else [k, n.axis], self.byte_fill(b_type), b_type)
         outer, self.body = self.body, []
         self.add(Copy(a, "global", "shared"))
-        self.bring_right(b, (n, inner) if turned else (inner, n))
+        self.bring_bytes(b, b_type, (n, inner) if turned else (inner, n), n)
         c = self.fresh("sum")
         self.compute("GEMM", [Tile(a), Tile(b, turned)], c, 1.0, accumulate=not whole)
         body, self.body = self.body, outer

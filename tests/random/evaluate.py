@@ -40,6 +40,7 @@ class Held:
 
     def __init__(self, axes, v, e, type=None, is_weight=False):
         self.axes, self.v, self.e, self.type, self.is_weight = tuple(axes), v, e, type, is_weight
+        self.memory = type                          # of what it is but for factors, which products may take later
 
 
 def finite(v):
@@ -378,7 +379,9 @@ class Evaluation:
             v, e = binary(s.op, a[0].v, a[0].e, a[1].v, a[1].e)
         else:
             v, e = unary(s.op, a[0].v, a[0].e)
-        return Held(axes, np.array(v), np.array(e))
+        made = Held(axes, np.array(v), np.array(e))
+        made.memory = tiles[0].memory if s.op in ("Multiply", "Divide") and len(tiles) == 1 else None
+        return made
 
     def factor(self, o, others):
         """An operand of a product: one that was calculated is rounded to 16 bits."""
@@ -412,10 +415,11 @@ class Evaluation:
             v = a @ b
             size, rest = finite(a) @ finite(b), finite(a) @ np.where(np.isfinite(eb), eb, 0) + np.where(np.isfinite(ea), ea, 0) @ (finite(b) + np.where(np.isfinite(eb), eb, 0))
         e = rest + size * ONE * (2 + math.sqrt(n)) + TINY
-        if self.is_narrow and kinds[1] in ("e4m3", "e5m2"):
+        memory = self.tiles[operands[1].name].memory
+        if self.is_narrow and memory in ("e4m3", "e5m2"):
             e = e + noise.cut(a, b)
             if self.tiles[operands[0].name].is_weight:
-                e = e + noise.of_weights(a, b, kinds[1], bool(self.program.pins.get("linear_weights")))
+                e = e + noise.of_weights(a, b, memory, bool(self.program.pins.get("linear_weights")))
         unknown = (~np.isfinite(ea)).any(-1)[:, None] | (~np.isfinite(eb)).any(0)[None, :] | ~(size < 1e37)
         return Held((left[0], right[1]), *settle(v, np.where(unknown, np.inf, e)))
 
