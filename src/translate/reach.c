@@ -1,6 +1,7 @@
-/* What a launch demands of lengths. An index that `min` bounds by a number asks for an axis that is
- * long enough: bias[min(k, 3)] of a shorter one would read what is nobody's. A length that is made
- * of others is not below 0.
+/* What a launch demands of lengths. Indices ask for an axis that is long enough: bias[min(k, 3)] or
+ * k_scale[kv/32] of a shorter one would read what is nobody's; what stands under a condition
+ * (`select`, `and`, `or`) may have been left out by it. A length that is made of others is not
+ * below 0.
  */
 #include "translate/emit.h"
 
@@ -25,10 +26,15 @@ static bool most_of(const tl_expr *e, int64_t *most) {
     return is_largest ? found == e->item_count && found > 0 : found > 0;
 }
 
-static void demand(emit *t, const tl_expr *extent, int64_t index) {
-    tl_expr *number = arena_new(t->memory, tl_expr), *longer = arena_new(t->memory, tl_expr);
-    *number = (tl_expr){.kind = TL_INTEGER, .integer = index};
-    *longer = (tl_expr){.kind = TL_BINARY, .operator= TL_GREATER, .right = number};
+static tl_expr *integer(emit *t, int64_t value) {
+    tl_expr *e = arena_new(t->memory, tl_expr);
+    *e = (tl_expr){.kind = TL_INTEGER, .integer = value};
+    return e;
+}
+
+static void demand(emit *t, const tl_expr *extent, tl_expr *index) {
+    tl_expr *longer = arena_new(t->memory, tl_expr);
+    *longer = (tl_expr){.kind = TL_BINARY, .operator= TL_GREATER, .right = index};
     longer->left = arena_new(t->memory, tl_expr);
     *longer->left = *extent;
     ftl_formula f;
@@ -38,22 +44,79 @@ static void demand(emit *t, const tl_expr *extent, int64_t index) {
     list_push(t->memory, &t->conditions, f);
 }
 
+static bool is_open(const tl_expr *extent) {
+    return extent->kind == TL_NAME && extent->symbol && extent->symbol->kind == TL_SYMBOL_SIZE &&
+           !extent->symbol->is_known;
+}
+
 static void visit(void *context, tl_expr *e) {
     const tl_axes *axes = e->kind == TL_ELEMENT && e->symbol ? e->symbol->axes : NULL;
     for (int i = 0; axes && i < e->item_count && i < axes->count; i++) {
         const tl_expr *extent = axes->items[i].extent;
-        bool is_open = extent->kind == TL_NAME && extent->symbol &&
-                       extent->symbol->kind == TL_SYMBOL_SIZE && !extent->symbol->is_known;
         int64_t most;
         bool is_call = e->items[i]->kind == TL_CALL;
-        if (is_open && is_call && most_of(e->items[i], &most) && most > 0)
-            demand(context, extent, most);
+        if (is_open(extent) && is_call && most_of(e->items[i], &most) && most > 0)
+            demand(context, extent, integer(context, most));
     }
 }
 
+/* --- indices of axes -------------------------------------------------------------------------- */
+
+static const tl_expr *extent_of(emit *t, const tl_expr *e) {
+    bool may_be = e->kind == TL_NAME && (!e->symbol || e->symbol->kind == TL_SYMBOL_INDEX);
+    const tl_symbol *index = may_be ? tl_find_index(t->kernel, e->text) : NULL;
+    return index ? index->extent : NULL;
+}
+
+/* Of i, i + c, c*i, i/c, and of such of such, with numbers c above 0: what it is where i is the
+ * last of its axis. NULL: it is something else.
+ */
+static tl_expr *last_of(emit *t, const tl_expr *e) {
+    const tl_expr *extent = extent_of(t, e);
+    int64_t number;
+    tl_expr *last = arena_new(t->memory, tl_expr);
+    if (extent) {
+        *last = (tl_expr){.kind = TL_BINARY, .operator= TL_MINUS, .right = integer(t, 1)};
+        last->left = arena_new(t->memory, tl_expr);
+        *last->left = *extent;
+        return last;
+    }
+    if (e->kind != TL_BINARY) return NULL;
+    bool keeps = e->operator== TL_PLUS || e->operator== TL_TIMES || e->operator== TL_OVER;
+    bool is_right = keeps && tl_known_integer(e->right, &number) && number > 0;
+    bool is_left =
+        keeps && e->operator!= TL_OVER && tl_known_integer(e->left, &number) && number > 0;
+    tl_expr *inner = is_right ? last_of(t, e->left) : is_left ? last_of(t, e->right) : NULL;
+    if (!inner) return NULL;
+    *last = *e;
+    if (is_right) last->left = inner;
+    else last->right = inner;
+    return last;
+}
+
+static void read(emit *t, const tl_expr *e) {
+    if (!e || (e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT) ||
+        (e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR)))
+        return;
+    const tl_axes *axes = e->kind == TL_ELEMENT && e->symbol ? e->symbol->axes : NULL;
+    for (int i = 0; i < e->item_count; i++) {
+        read(t, e->items[i]);
+        const tl_expr *extent = axes && i < axes->count ? axes->items[i].extent : NULL;
+        const tl_expr *own = extent ? extent_of(t, e->items[i]) : NULL;
+        tl_expr *last = extent && is_open(extent) ? last_of(t, e->items[i]) : NULL;
+        if (last && !(own && tl_expr_equal(own, extent))) demand(t, extent, last);
+    }
+    read(t, e->left);
+    read(t, e->right);
+}
+
 void emit_reach_conditions(emit *t) {
-    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL))
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
         tl_each_expr(s, visit, t);
+        if (s->kind != TL_COMPUTE) continue;
+        for (int i = 0; i < s->compute.operand_count; i++) read(t, s->compute.operands[i].value);
+        read(t, s->compute.condition);
+    }
 }
 
 /* --- lengths that may be below 0 ---------------------------------------------------------------
