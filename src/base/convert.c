@@ -142,7 +142,7 @@ double convert_step(convert_format format, double value) {
 }
 
 WIDE_VECTORS void convert_steps(convert_format format, const double *values, size_t count,
-                                double *restrict steps) {
+                                double *steps) {
     const format_shape *shape = &shapes[format];
     double normal = shape->normal, most = shape->most, unit = shape->unit;
     double smallest = from_bits((uint64_t)(1023 - shape->fraction) << 52); /* of 1 to 2 */
@@ -270,21 +270,57 @@ void convert_load(convert_format format, const void *from, ptrdiff_t stride, siz
     }
 }
 
+/* Bits of numbers that are of the format already: f16's as those of an f32 with f16's exponents.
+ * 'format': F16 or BF16.
+ */
+WIDE_VECTORS static void to_halves(convert_format format, const double *values, size_t count,
+                                   uint16_t *restrict out) {
+    bool is_f16 = format == CONVERT_F16;
+    uint32_t infinite = is_f16 ? 0x7c00 : 0x7f80, no_number = is_f16 ? 0x7e00 : 0x7fc0;
+    double scale = is_f16 ? 0x1p-112 : 1;
+    int cut = is_f16 ? 13 : 16;
+    for (size_t i = 0; i < count; i++) {
+        float value = (float)(values[i] * scale);
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        uint32_t size = bits & 0x7fffffffu, half = size >> cut;
+        half = size >= 0x7f800000u ? infinite : half;
+        half = size > 0x7f800000u ? no_number : half;
+        out[i] = (uint16_t)(half | (bits >> 16 & 0x8000u));
+    }
+}
+
+static void store_halves(convert_format format, const double *from, size_t count, unsigned char *at,
+                         ptrdiff_t step) {
+    enum { CHUNK = 64 };
+    double rounded[CHUNK];
+    uint16_t halves[CHUNK];
+    for (size_t first = 0; first < count; first += CHUNK) {
+        size_t length = count - first < CHUNK ? count - first : CHUNK;
+        memcpy(rounded, from + first, length * sizeof *rounded);
+        round_open(&shapes[format], rounded, length);
+        to_halves(format, rounded, length, halves);
+        for (size_t i = 0; i < length; i++)
+            memcpy(at + (ptrdiff_t)(first + i) * step, &halves[i], sizeof *halves);
+    }
+}
+
 void convert_store(convert_format format, const double *from, size_t count, void *to,
                    ptrdiff_t stride) {
     size_t bytes = convert_bytes(format);
     unsigned char *at = to;
     ptrdiff_t step = stride * (ptrdiff_t)bytes;
+    if (bytes == 2) {
+        store_halves(format, from, count, at, step);
+        return;
+    }
     for (size_t i = 0; i < count; i++, at += i < count ? step : 0) {
         if (format == CONVERT_F64) {
             memcpy(at, &from[i], sizeof *from);
             continue;
         }
         uint32_t bits = convert_to_bits(format, from[i]);
-        uint16_t half = (uint16_t)bits;
-        uint8_t byte = (uint8_t)bits;
         if (bytes == 4) memcpy(at, &bits, 4);
-        else if (bytes == 2) memcpy(at, &half, 2);
-        else *at = byte;
+        else *at = (uint8_t)bits;
     }
 }

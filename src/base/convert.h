@@ -28,7 +28,7 @@ void convert_round_all(convert_format format, double *values, size_t count);
 
 /* How far apart the format's values are at 'value': rounding errs by half of that at most. */
 double convert_step(convert_format format, double value);
-/* Of many; not of whole numbers, nor of F64. */
+/* Of many; not of whole numbers, nor of F64. 'steps' may be 'values'. */
 void convert_steps(convert_format format, const double *values, size_t count, double *steps);
 
 uint32_t convert_to_bits(convert_format format, double value); /* not of F64 */

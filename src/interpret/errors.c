@@ -151,9 +151,10 @@ double errors_of_weight(const machine *m) {
     return 2 * OF_STEP * (m->errors->operand == CONVERT_BF16 ? 0x1p-8 : 0x1p-11);
 }
 
-double errors_step(const machine *m, double value) {
-    if (m->multiplies_bytes) return m->errors->of_byte / OF_STEP * fabs(value);
-    return convert_step(m->errors->operand, value);
+void errors_steps(const machine *m, const double *values, int64_t count, double *out) {
+    for (int64_t i = 0; i < count && m->multiplies_bytes; i++)
+        out[i] = m->errors->of_byte / OF_STEP * fabs(values[i]);
+    if (!m->multiplies_bytes) convert_steps(m->errors->operand, values, (size_t)count, out);
 }
 
 double errors_of_least(const machine *m) {

@@ -3,6 +3,7 @@
  * average out.
  */
 #include "base/product.h"
+#include "base/wide.h"
 #include "interpret/machine.h"
 
 #include <math.h>
@@ -98,10 +99,34 @@ typedef struct element {
     int64_t place; /* along the contracted axis */
 } element;
 
-static int by_value(const void *a, const void *b) {
-    const element *x = a, *y = b;
-    if (x->value != y->value) return x->value < y->value ? -1 : 1;
-    return x->place < y->place ? -1 : x->place > y->place;
+/* In an order of bits that is that of the numbers. */
+static uint64_t key_of(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+/* By value, byte after byte from the least; equal ones stay in their order. 'items' has room for
+ * as many again.
+ */
+static void sort_by_value(element *items, int64_t count) {
+    enum { BYTES = 8, VALUES = 256 };
+    uint32_t counts[BYTES][VALUES] = {{0}};
+    element *from = items, *to = items + count;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t key = key_of(items[i].value);
+        for (int b = 0; b < BYTES; b++) counts[b][key >> 8 * b & (VALUES - 1)]++;
+    }
+    for (int b = 0; b < BYTES && count; b++) {
+        if (counts[b][key_of(items->value) >> 8 * b & (VALUES - 1)] == count) continue;
+        uint32_t places[VALUES], place = 0;
+        for (int v = 0; v < VALUES; v++) places[v] = place, place += counts[b][v];
+        for (int64_t i = 0; i < count; i++)
+            to[places[key_of(from[i].value) >> 8 * b & (VALUES - 1)]++] = from[i];
+        element *other = from;
+        from = to, to = other;
+    }
+    if (from != items) memcpy(items, from, (size_t)count * sizeof *items);
 }
 
 static int by_place(const void *a, const void *b) {
@@ -113,7 +138,8 @@ static int by_place(const void *a, const void *b) {
  * vectors.
  */
 typedef struct contraction {
-    element *sorted;
+    element *sorted; /* with room for as many again */
+    double *steps;   /* of the type at each of them */
     const double *by;
     int64_t count, along, across, width;
     double *to;           /* variances */
@@ -136,41 +162,71 @@ static double alike(const element *group, int64_t count, double step) {
     return fmin(1, fmax(0, 1 - 6 * (apart - apart_squared) / pairs));
 }
 
-/* Squares of what the vectors' elements at a group's places add up to, by 'blocks' of places: what
- * is summed block by block may have another factor in each.
+WIDE_VECTORS static void add_vector(const double *y, int64_t step, int64_t width,
+                                    double *restrict sum) {
+    if (step == 1)
+        for (int64_t t = 0; t < width; t++) sum[t] += y[t];
+    else
+        for (int64_t t = 0; t < width; t++) sum[t] += y[t * step];
+}
+
+WIDE_VECTORS static void take_squares(double *restrict sum, int64_t width,
+                                      double *restrict square) {
+    for (int64_t t = 0; t < width; t++) square[t] += sum[t] * sum[t], sum[t] = 0;
+}
+
+WIDE_VECTORS static void keep_most(const double *square, int64_t width, double *restrict most) {
+    for (int64_t t = 0; t < width; t++) most[t] = square[t] > most[t] ? square[t] : most[t];
+}
+
+static int64_t block_count(const element *group, int64_t count, int64_t block) {
+    int64_t blocks = 1;
+    for (int64_t i = 1; i < count; i++)
+        blocks += group[i].place / block != group[i - 1].place / block;
+    return blocks;
+}
+
+/* Squares of what the vectors' elements at a group's places add up to, block by block of places:
+ * what is summed so may have another factor in each.
  */
-static void add_sums(const contraction *c, const element *group, int64_t count, int64_t blocks) {
-    double *sum = c->sum;
-    memset(sum, 0, (size_t)c->width * sizeof *sum);
-    for (int64_t i = 0, t; i < count; i++) {
-        const double *y = c->by + group[i].place * c->along;
-        for (t = 0; t < c->width; t++) sum[t] += y[t * c->across];
-        if (i + 1 < count && group[i + 1].place / blocks == group[i].place / blocks) continue;
-        for (t = 0; t < c->width; t++) c->square[t] += sum[t] * sum[t], sum[t] = 0;
+static void add_sums(const contraction *c, const element *group, int64_t count, int64_t block) {
+    memset(c->sum, 0, (size_t)c->width * sizeof *c->sum);
+    for (int64_t i = 0; i < count; i++) {
+        add_vector(c->by + group[i].place * c->along, c->across, c->width, c->sum);
+        if (i + 1 < count && group[i + 1].place / block == group[i].place / block) continue;
+        take_squares(c->sum, c->width, c->square);
     }
 }
 
-/* Blocks of a few lengths stand for any: the worst of them counts. */
+/* Blocks of a few lengths stand for any: the worst of them counts. Each parts the places further
+ * than the next, or just as it does.
+ */
 static void add_group(const contraction *c, element *group, int64_t count, double variance) {
-    static const int64_t blocks[] = {32, 128, INT64_MAX};
-    enum { LENGTHS = sizeof blocks / sizeof *blocks };
+    static const int64_t lengths[] = {32, 128, INT64_MAX};
+    enum { LENGTHS = sizeof lengths / sizeof *lengths };
     double *most = c->square + c->width;
+    int64_t before = 0;
     qsort(group, (size_t)count, sizeof *group, by_place);
     memset(most, 0, (size_t)c->width * sizeof *most);
     for (int i = 0; i < LENGTHS; i++) {
+        int64_t blocks = block_count(group, count, lengths[i]);
+        if (blocks == before) continue;
+        before = blocks;
         memset(c->square, 0, (size_t)c->width * sizeof *c->square);
-        add_sums(c, group, count, blocks[i]);
-        for (int64_t t = 0; t < c->width; t++) most[t] = fmax(most[t], c->square[t]);
+        add_sums(c, group, count, lengths[i]);
+        keep_most(c->square, c->width, most);
     }
     for (int64_t t = 0; t < c->width; t++) c->to[t * c->stride] += variance * most[t];
 }
 
 /* Elements within a step of the smallest are a group. */
 static void add_line(const machine *m, const contraction *c) {
-    qsort(c->sorted, (size_t)c->count, sizeof *c->sorted, by_value);
+    sort_by_value(c->sorted, c->count);
+    for (int64_t i = 0; i < c->count; i++) c->steps[i] = c->sorted[i].value;
+    errors_steps(m, c->steps, c->count, c->steps);
     for (int64_t first = 0, end; first < c->count; first = end) {
         element *group = c->sorted + first;
-        double value = group->value, step = errors_step(m, value);
+        double value = group->value, step = c->steps[first];
         for (end = first + 1; end < c->count; end++)
             if (!(c->sorted[end].value - value < step)) break;
         int64_t count = end - first;
@@ -192,7 +248,8 @@ static void add_roundings(machine *m, const operand *o, const operand *by, bool 
                      .across = is_left ? by->step : by->row_step,
                      .width = is_left ? by->columns : by->rows,
                      .stride = is_left ? 1 : columns};
-    c.sorted = (element *)(void *)errors_room(m, 2, 2 * terms);
+    c.sorted = (element *)(void *)errors_room(m, 2, 5 * terms);
+    c.steps = (double *)(void *)(c.sorted + 2 * terms);
     c.sum = errors_room(m, 3, 3 * c.width);
     c.square = c.sum + c.width;
     for (int64_t i = 0; i < lines; i++) {
@@ -208,22 +265,42 @@ static void add_roundings(machine *m, const operand *o, const operand *by, bool 
 
 /* --- what errors have in common --------------------------------------------------------------- */
 
-/* Errors of the left operand's row (of the right one's column) that go together add up. */
-static void add_alike(machine *m, const operand *o, const operand *by, bool is_left, double *to) {
-    int64_t lines = is_left ? o->rows : o->columns, columns = is_left ? by->columns : o->columns;
+/* Sums of errors times what they are multiplied by, line by line. */
+static void sum_errors(const operand *o, const operand *by, bool is_left, int64_t lines,
+                       double *sums) {
     int64_t line = is_left ? o->row_step : o->step, step = is_left ? o->step : o->row_step;
     int64_t along = is_left ? by->row_step : by->step, across = is_left ? by->step : by->row_step;
     int64_t count = is_left ? o->columns : o->rows, width = is_left ? by->columns : by->rows;
-    double *sum = errors_room(m, 3, width);
+    bool is_open = false;
+    memset(sums, 0, (size_t)(lines * width) * sizeof *sums);
+    for (int64_t i = 0; i < tile_size(by->t); i++) is_open |= !isfinite(by->t->data[i]);
+    if (!is_open) {
+        product_matrix a = {o->errors, line, step};
+        product_add(lines, count, width, a, (product_matrix){by->t->data, along, across}, sums,
+                    width);
+        return;
+    }
     for (int64_t i = 0; i < lines; i++) {
-        memset(sum, 0, (size_t)width * sizeof *sum);
         for (int64_t k = 0; k < count; k++) {
             double off = o->errors[i * line + k * step];
             const double *y = by->t->data + k * along;
-            for (int64_t t = 0; t < width && off != 0; t++) sum[t] += off * y[t * across];
+            for (int64_t t = 0; t < width && off != 0; t++)
+                sums[i * width + t] += off * y[t * across];
         }
-        for (int64_t t = 0; t < width; t++)
-            to[is_left ? i * columns + t : t * columns + i] += o->alike * sum[t] * sum[t];
+    }
+}
+
+/* Errors of the left operand's row (of the right one's column) that go together add up. */
+static void add_alike(machine *m, const operand *o, const operand *by, bool is_left, double *to) {
+    int64_t lines = is_left ? o->rows : o->columns, columns = is_left ? by->columns : o->columns;
+    int64_t width = is_left ? by->columns : by->rows;
+    double *sums = errors_room(m, 3, lines * width);
+    sum_errors(o, by, is_left, lines, sums);
+    for (int64_t i = 0; i < lines; i++) {
+        for (int64_t t = 0; t < width; t++) {
+            double sum = sums[i * width + t];
+            to[is_left ? i * columns + t : t * columns + i] += o->alike * sum * sum;
+        }
     }
 }
 

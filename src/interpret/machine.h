@@ -256,7 +256,7 @@ double errors_of_least(const machine *m); /* below which an operand may be 0 */
  * there.
  */
 void errors_of_rounding(const machine *m, const double *values, int64_t count, double *out);
-double errors_step(const machine *m, double value);
+void errors_steps(const machine *m, const double *values, int64_t count, double *out);
 double *errors_room(machine *m, int which, int64_t count); /* until it is asked for again */
 
 /* --- errors_product.c ------------------------------------------------------------------------- */

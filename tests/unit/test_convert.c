@@ -179,6 +179,12 @@ static void many_middles_are_as_one(void **state) {
         convert_round_all(format, many, count);
         for (size_t i = 0; i < count; i++)
             assert_true(is_same(many[i], convert_round(format, values[i])));
+        uint16_t *bits = malloc(count * sizeof *bits);
+        assert_non_null(bits);
+        convert_store(format, values, convert_bytes(format) == 2 ? count : 0, bits, 1);
+        for (size_t i = 0; i < count && convert_bytes(format) == 2; i++)
+            assert_int_equal(bits[i], convert_to_bits(format, values[i]));
+        free(bits);
         convert_steps(format, values, count, many);
         for (size_t i = 0; i < count; i++) assert_true(many[i] == convert_step(format, values[i]));
     }
@@ -186,6 +192,12 @@ static void many_middles_are_as_one(void **state) {
     double steps[5];
     convert_steps(CONVERT_F16, odd, 5, steps);
     for (int i = 0; i < 5; i++) assert_true(steps[i] == convert_step(CONVERT_F16, odd[i]));
+    for (int f = CONVERT_F16; f <= CONVERT_BF16; f++) {
+        uint16_t bits[5];
+        convert_store((convert_format)f, odd, 5, bits, 1);
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(bits[i], convert_to_bits((convert_format)f, odd[i]));
+    }
     free(values);
     free(many);
 }
