@@ -33,7 +33,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GPUS = ["t4", "a100", "l40s", "h200"]
-FLOPS_PER_S = {"interpreter": 2e9, "emulator": 1.2e9, "gpu": 2e10}  # with the reference
+FLOPS_PER_S = {"interpreter": 7e9, "emulator": 1.2e9, "gpu": 2e10}  # with the reference
 START_S = {"interpreter": 0.05, "emulator": 1.0, "gpu": 2.0}  # of a process: reasoning, NVRTC
 CASE_S = 0.01
 
