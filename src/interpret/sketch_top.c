@@ -26,8 +26,9 @@ static bool are_close(const candidate *a, const candidate *b) {
 
 static void leave_out(chosen *c, const candidate *x) {
     double reach = isnan(x->value_off) ? INFINITY : x->value + APART * x->value_off;
-    if (reach <= c->reach) return;
-    c->reach = reach, c->reach_off = x->value_off;
+    if (reach < c->reach) return;
+    c->reach_off = reach == c->reach ? fmax(c->reach_off, x->value_off) : x->value_off;
+    c->reach = reach;
 }
 
 static void offer(chosen *c, candidate x) {
@@ -63,7 +64,9 @@ static void judge(chosen *c) {
             for (int between = i; between <= k; between++) open(&c->items[between], off);
             break;
         }
-        if (c->reach > were[i].value - APART * were[i].value_off) open(&c->items[i], c->reach_off);
+        bool errs = c->reach_off != 0 || were[i].value_off != 0;
+        bool is_below = c->reach < were[i].value - APART * were[i].value_off;
+        if (errs && !is_below) open(&c->items[i], c->reach_off);
     }
 }
 

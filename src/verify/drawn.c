@@ -57,10 +57,13 @@ static double gain_of_queries(const verify_draw *d) {
     return d->gain == DRAWN_LARGE_QUERIES ? MUCH : 1;
 }
 
-/* Larger keys alone make larger scores; larger queries meet smaller keys. */
+/* Larger keys alone make larger scores, also of queries that a program divides by their length and
+ * multiplies by small numbers; larger queries meet smaller keys.
+ */
 static double gain_of_keys(const verify_draw *d) {
-    static const double MUCH = 8;
-    return d->gain == DRAWN_LARGE_KEYS ? MUCH : 1 / gain_of_queries(d);
+    static const double much[] = {8, 64, 512};
+    if (d->gain != DRAWN_LARGE_KEYS) return 1 / gain_of_queries(d);
+    return much[drawn(d, FOR_POWER, 1, sizeof much / sizeof *much)];
 }
 
 double drawn_share(const case_data *data, int64_t query, int64_t contracted, int64_t summed) {

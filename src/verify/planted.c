@@ -187,7 +187,7 @@ static double score_by_blocks(const case_data *data, const spot *at) {
 
 /* A score of its own, and what is left of the noise. */
 static double key(const case_data *data, const planted_chain *c, const spot *at, double noise) {
-    static const double DOMINANT = 16, LOW = -128;
+    static const double DOMINANT = 16, LOW = -128, LARGEST = 0x1p14; /* of 16 bits */
     double sign = sign_of(data->seed, at->contracted) * at->scale, score = 0;
     switch (data->of->input) {
     case VERIFY_DOMINANT:
@@ -207,7 +207,7 @@ static double key(const case_data *data, const planted_chain *c, const spot *at,
     case VERIFY_BLOCKS: score = score_by_blocks(data, at); break;
     default: break;
     }
-    return sign * score + noise / 4;
+    return fmax(-LARGEST, fmin(LARGEST, sign * score)) + noise / 4;
 }
 
 static double value(const case_data *data, const spot *at, double noise) {

@@ -96,3 +96,24 @@ TL
 places "O, most" > right.tl
 places "A, most" > wrong.tl
 compare "places that an element passes several of"
+overflown() { # FACTOR
+    cat <<TL
+kernel k
+let d = 16, h = 64, most = 8
+Input  X (q in rows, d)
+Input  K (d, x in h)
+Output Best i32 (q in rows, most)
+Copy X from global to shared
+Copy K from global to shared
+Compute GEMM X, K and get S
+Compute Multiply S, $1 and get S
+Compute Exp S and get S
+Compute Multiply S, select(h <= q, 0.3, -0.5) and get S
+Compute Max S, 0 and get S
+Compute RowTopK S, most and get top
+Copy top from register to global and get Best
+TL
+}
+overflown 8 > right.tl
+overflown -8 > wrong.tl
+compare "places among numbers that overflow"
