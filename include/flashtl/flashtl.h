@@ -56,6 +56,10 @@ typedef struct ftl_options {
  */
 FTL_API ftl_status ftl_sketch(ftl_context *context, const char *operator_name,
                               const char *const *settings, int32_t setting_count, char **out);
+/* Instead of a name: every Input that the sketch leaves open and of which nothing is computed but
+ * products.
+ */
+#define FTL_EVERY_OPERAND "*"
 /* Writes the sketch with element types for Inputs and Outputs that it leaves open: {"K", "e4m3"}.
  * OK, REJECTED, INVALID_ARGUMENT (no such type, or the text says another), NOT_FOUND (no such
  * tensor, with the nearest), NO_MEMORY.

@@ -12,7 +12,7 @@ _flashtl() {
         'sketch --softcap'|'reason --softcap'|'derive --softcap'|'think --softcap'|'build --softcap'|'explain --softcap'|'verify --softcap'|'run --softcap'|'bench --softcap'|'tune --softcap') words="" ;;
         'sketch --with'|'reason --with'|'derive --with'|'think --with'|'build --with'|'explain --with'|'verify --with'|'run --with'|'bench --with'|'tune --with') words="causal window softcap alibi lse group lengths page_len span top learned first paged q_used kv_used interleaved plain" ;;
         'reason --gpu'|'translate --gpu'|'think --gpu'|'evaluate --gpu'|'build --gpu'|'explain --gpu'|'verify --gpu'|'run --gpu'|'check --gpu'|'bench --gpu'|'tune --gpu') words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 rtx-pro-6000" files=-f ;;
-        'reason --dtype'|'think --dtype'|'evaluate --dtype'|'build --dtype'|'explain --dtype'|'verify --dtype'|'run --dtype'|'bench --dtype'|'tune --dtype') words="f16 bf16 f32" ;;
+        'reason --dtype'|'think --dtype'|'evaluate --dtype'|'build --dtype'|'explain --dtype'|'verify --dtype'|'run --dtype'|'bench --dtype'|'tune --dtype') words="f16 bf16 f32 e4m3 e5m2 i8" ;;
         'reason --type'|'think --type'|'build --type'|'explain --type'|'verify --type'|'run --type'|'bench --type'|'tune --type') words="" ;;
         'reason --head-dim'|'think --head-dim'|'build --head-dim'|'explain --head-dim'|'verify --head-dim'|'run --head-dim'|'bench --head-dim'|'tune --head-dim') words="" ;;
         'reason --let'|'think --let'|'build --let'|'explain --let'|'verify --let'|'run --let'|'emulate --let'|'bench --let'|'tune --let') words="" ;;

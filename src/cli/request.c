@@ -66,21 +66,37 @@ static int read_text(cli *c, cli_request *r) {
     return cli_read_source(c, path, &r->text, &r->source) ? EXIT_DONE : EXIT_ENVIRONMENT;
 }
 
-/* The text with the types of --type in it. */
+/* A type that products alone take: NULL where another one is wanted. */
+static const char *byte_type(const char *wanted) {
+    static const ftl_type types[] = {FTL_E4M3, FTL_E5M2, FTL_I8};
+    for (size_t i = 0; wanted && i < sizeof types / sizeof *types; i++)
+        if (strcmp(ftl_type_name(types[i]), wanted) == 0) return wanted;
+    return NULL;
+}
+
+/* The text with the types of --type in it, and with that of --dtype where it has 8 bits: operands
+ * have it then, and all else that is open is f16.
+ */
 static int read_types(cli *c, cli_request *r) {
-    ftl_pin types[CLI_LIST_MAX];
-    int count = c->options.type.count;
+    ftl_pin types[CLI_LIST_MAX + 1];
+    int count = 0, named = c->options.type.count;
     char *text;
-    if (!count) return EXIT_DONE;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < named; i++) {
         str value = str_from(c->options.type.items[i]), name = str_cut(&value, '=');
         if (!name.length || !value.length || r->setting_count == REQUEST_SETTINGS_MAX) {
             return cli_say(EXIT_USAGE, "'--type' is NAME=TYPE, as K=e4m3; found '%s'",
                            c->options.type.items[i]);
         }
-        types[i] = (ftl_pin){keep(r, "%.*s", STR_ARGS(name)), keep(r, "%.*s", STR_ARGS(value))};
+        types[count++] =
+            (ftl_pin){keep(r, "%.*s", STR_ARGS(name)), keep(r, "%.*s", STR_ARGS(value))};
         r->settings[r->setting_count++] = c->options.type.items[i];
     }
+    const char *every = byte_type(c->options.dtype);
+    if (every && r->setting_count < REQUEST_SETTINGS_MAX) {
+        types[count++] = (ftl_pin){FTL_EVERY_OPERAND, every};
+        r->settings[r->setting_count++] = every;
+    }
+    if (!count) return EXIT_DONE;
     ftl_status status = ftl_set_types(c->context, &r->source, types, count, &text);
     if (status) return cli_finish(c, status);
     ftl_free(r->typed);
@@ -89,7 +105,7 @@ static int read_types(cli *c, cli_request *r) {
     return EXIT_DONE;
 }
 
-static int read_dtype(cli *c, cli_request *r) {
+static int read_dtype(cli *c, cli_request *r, bool has_text) {
     static const ftl_type types[] = {FTL_F16, FTL_BF16, FTL_F32};
     const char *wanted = c->options.dtype;
     for (size_t i = 0; wanted && i < sizeof types / sizeof *types; i++) {
@@ -97,8 +113,10 @@ static int read_dtype(cli *c, cli_request *r) {
         r->options.dtype = types[i];
         return EXIT_DONE;
     }
-    if (!wanted) return EXIT_DONE;
-    return cli_say(EXIT_USAGE, "'--dtype' is f16, bf16 or f32; found '%s'", wanted);
+    if (!wanted || (has_text && byte_type(wanted))) return EXIT_DONE;
+    if (byte_type(wanted))
+        return cli_say(EXIT_USAGE, "'--dtype %s' chooses for a sketch, and none is given", wanted);
+    return cli_say(EXIT_USAGE, "'--dtype' is f16, bf16, f32, e4m3, e5m2 or i8; found '%s'", wanted);
 }
 
 static void add_pin(cli_request *r, const char *name, const char *value) {
@@ -179,7 +197,7 @@ int request_open_options(cli *c, cli_request *r, bool has_text) {
     if (c->options.gpu.count) r->options.gpu = c->options.gpu.items[0];
     int exit_status = has_text ? read_text(c, r) : EXIT_DONE;
     if (!exit_status && has_text) exit_status = read_types(c, r);
-    if (!exit_status) exit_status = read_dtype(c, r);
+    if (!exit_status) exit_status = read_dtype(c, r, has_text);
     if (!exit_status) exit_status = read_head_dim(c, r);
     if (!exit_status) exit_status = read_lets(c, r);
     if (!exit_status) exit_status = read_measured(c, r);

@@ -22,6 +22,86 @@ static bool is_type(str word) {
     return false;
 }
 
+/* --- what products take ----------------------------------------------------------------------- */
+
+static bool is_named(const tl_expr *e, str name) {
+    return e && (e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, name);
+}
+
+typedef struct shown {
+    const tl_kernel *kernel;
+    str tensor;
+    int depth;
+} shown;
+
+/* Is it the tensor, or does it show the tensor by views? */
+static bool shows(const shown *of, str name) {
+    enum { DEPTH_MOST = 16 };
+    if (str_equal(name, of->tensor)) return true;
+    for (const tl_statement *s = of->kernel->body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
+            const tl_binding *view = &s->let.items[i];
+            const tl_expr *e = view->value;
+            if (view->axes.count == 0 || !str_equal(view->name, name)) continue;
+            bool selects = e->kind == TL_CALL && e->item_count == 3;
+            if (selects) e = e->items[1];
+            shown deeper = *of;
+            return ++deeper.depth < DEPTH_MOST && e->kind == TL_ELEMENT && shows(&deeper, e->text);
+        }
+    return false;
+}
+
+/* How statements use a tile: bits. */
+enum { USE_PRODUCT = 1, USE_OTHER = 2 };
+
+static int uses_of(const tl_kernel *kernel, str tile) {
+    int uses = 0;
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COMPUTE) continue;
+        bool is_product = s->compute.operation == TL_GEMM;
+        for (int i = 0; i < s->compute.operand_count; i++)
+            if (is_named(s->compute.operands[i].value, tile))
+                uses |= is_product ? USE_PRODUCT : USE_OTHER;
+        if (is_named(s->compute.target, tile)) uses |= USE_OTHER;
+    }
+    return uses;
+}
+
+/* Is the Input an operand of products, and nothing else computed of it? */
+static bool is_operand(const tl_program *program, str tensor) {
+    int uses = 0;
+    for (const tl_kernel *k = program->first; k; k = k->next)
+        for (tl_statement *s = k->body.first; s; s = tl_next(s, NULL)) {
+            bool is_load = s->kind == TL_COPY && s->copy.from == TL_GLOBAL;
+            if (!is_load || !shows(&(shown){.kernel = k, .tensor = tensor}, s->copy.what->text))
+                continue;
+            uses |= uses_of(k, s->copy.target ? s->copy.target->text : s->copy.what->text);
+        }
+    return uses == USE_PRODUCT;
+}
+
+static bool is_every(const ftl_pin *pin) {
+    return strcmp(pin->name, FTL_EVERY_OPERAND) == 0;
+}
+
+/* Is its type chosen with those of all operands? */
+static bool is_open_operand(const tl_program *program, const tl_statement *s) {
+    return s->kind == TL_INPUT && is_tensor(s) && s->parameter.type == TL_OPEN &&
+           is_operand(program, s->parameter.name);
+}
+
+static ftl_status judge_every(ftl_context *context, const tl_program *program, const char *type) {
+    for (const tl_kernel *k = program->first; k; k = k->next)
+        for (const tl_statement *s = k->body.first; s; s = s->next)
+            if (is_open_operand(program, s)) return FTL_OK;
+    return ftl_context_fail(context, FTL_REJECTED,
+                            "no Input of kernel '%.*s' whose type is open is an operand of "
+                            "products and of nothing else, so none can be %s",
+                            STR_ARGS(program->first->name), type);
+}
+
+/* --- judging ---------------------------------------------------------------------------------- */
+
 static ftl_status judge_one(ftl_context *context, const tl_program *program, const ftl_pin *pin) {
     char words[NEAREST_BYTES];
     str name = str_from(pin->name);
@@ -31,6 +111,7 @@ static ftl_status judge_one(ftl_context *context, const tl_program *program, con
             context, FTL_INVALID_ARGUMENT,
             "'%.40s' is no element type; there are f16, bf16, f32, e4m3, e5m2, i8 and i32",
             pin->value);
+    if (is_every(pin)) return judge_every(context, program, pin->value);
     bool is_found = false;
     for (const tl_kernel *k = program->first; k; k = k->next)
         for (const tl_statement *s = k->body.first; s; s = s->next) {
@@ -52,10 +133,15 @@ static ftl_status judge_one(ftl_context *context, const tl_program *program, con
                             nearest_words(&near, "", words));
 }
 
-static const ftl_pin *type_of(const types_arguments *a, str name) {
-    for (int32_t i = 0; i < a->count; i++)
-        if (str_is(name, a->types[i].name)) return &a->types[i];
-    return NULL;
+/* A tensor's own choice goes before that of all operands. */
+static const ftl_pin *type_of(const types_arguments *a, const tl_program *program,
+                              const tl_statement *s) {
+    const ftl_pin *every = NULL;
+    for (int32_t i = 0; i < a->count; i++) {
+        if (str_is(s->parameter.name, a->types[i].name)) return &a->types[i];
+        if (is_every(&a->types[i])) every = &a->types[i];
+    }
+    return every && is_open_operand(program, s) ? every : NULL;
 }
 
 /* Each type is put right after its tensor's name, so that lines stay where they are. */
@@ -64,7 +150,7 @@ static void write_types(types_arguments *a, const tl_program *program) {
     size_t done = 0;
     for (const tl_kernel *k = program->first; k; k = k->next)
         for (const tl_statement *s = k->body.first; s; s = s->next) {
-            const ftl_pin *pin = is_tensor(s) ? type_of(a, s->parameter.name) : NULL;
+            const ftl_pin *pin = is_tensor(s) ? type_of(a, program, s) : NULL;
             if (!pin || s->parameter.type != TL_OPEN) continue;
             str name = s->parameter.name;
             size_t at = s->range.begin + strlen(s->kind == TL_INPUT ? "Input" : "Output");
