@@ -728,6 +728,43 @@ static void grids_are_read(void **state) {
 
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* An output of 8 bits is read as such: nothing past it, and values as they are. */
+static void outputs_of_every_type_are_read(void **state) {
+    (void)state;
+    enum { COUNT = 5000, GUARD = 64 };
+    static const struct {
+        ftl_type type;
+        unsigned char three[4], none[4]; /* 3, and what is no number */
+        bool has_none;
+    } types[] = {{FTL_E4M3, {0x44}, {0x7f}, true},
+                 {FTL_E5M2, {0x42}, {0x7e}, true},
+                 {FTL_I8, {3}, {0}, false},
+                 {FTL_F16, {0x00, 0x42}, {0x00, 0x7e}, true},
+                 {FTL_BF16, {0x40, 0x40}, {0xc0, 0x7f}, true},
+                 {FTL_F32, {0, 0, 0x40, 0x40}, {0, 0, 0xc0, 0x7f}, true}};
+    double values[] = {3, 3};
+    int64_t elements[] = {0, COUNT - 1};
+    set_sample sample = {.values = values, .elements = elements, .count = 2, .block = 2};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        ftl_plan_tensor of = {.role = FTL_OUTPUT, .type = types[i].type};
+        ftl_plan plan = {.tensors = &of, .tensor_count = 1};
+        bench_set *set = calloc(1, sizeof *set);
+        size_t bytes = ftl_type_bytes(types[i].type);
+        unsigned char *output = malloc(COUNT * bytes + GUARD);
+        assert_non_null(set);
+        assert_non_null(output);
+        set->plan = &plan, set->tensors[0].of = &of, set->tensors[0].elements = COUNT;
+        for (size_t k = 0; k < COUNT; k++) memcpy(output + k * bytes, types[i].three, bytes);
+        memset(output + COUNT * bytes, 0x7f, GUARD);
+        assert_true(set_sample_error(set, &sample, output) == 0);
+        memcpy(output + (COUNT - 1) * bytes, types[i].none, bytes);
+        double error = set_sample_error(set, &sample, output);
+        assert_true(types[i].has_none ? isnan(error) : error > 0.1);
+        free(output);
+        free(set);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {WORLD_TEST(figures_are_those_of_the_clock),
                                        WORLD_TEST(contenders_take_turns),
@@ -744,6 +781,7 @@ int main(void) {
                                        WORLD_TEST(scores_have_their_moments),
                                        WORLD_TEST(scores_decide_who_is_wrong),
                                        WORLD_TEST(scores_beyond_a_type_are_refused),
+                                       cmocka_unit_test(outputs_of_every_type_are_read),
                                        cmocka_unit_test(scores_are_read),
                                        WORLD_TEST(graph_has_the_known_form),
                                        WORLD_TEST(second_engine_takes_over),
