@@ -18,6 +18,8 @@ enum {
     SLOT_BARRIER_BYTES = 16,    /* a full and an empty one */
     INSTRUCTION_REGISTERS = 28, /* beside a product's sums: its left operand, addresses */
     ROLE_REGISTERS = 32,        /* addresses, counters, a handful of values per row */
+    FEW_TESTS = 4,              /* of masks, that need no more; */
+    TEST_REGISTERS = 4,         /* each further one: its limits */
     TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
     STEP_CLOCKS = 510,          /* of an iteration: what all warpgroups issue beside elements */
     SECOND_CLOCKS = 190,        /* the same, where two products are waited for one by one */
@@ -310,7 +312,8 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     int64_t operands = operand_bytes(m, c), results = result_bytes(m, c);
     bool has_own = !m->is_loose && operands + results <= g->block_shared;
     out.shared_bytes = operands + (has_own ? results : 0);
-    out.registers = (int)matrix_registers(m, c) + ROLE_REGISTERS;
+    int further = m->mask_tests > FEW_TESTS ? m->mask_tests - FEW_TESTS : 0;
+    out.registers = (int)matrix_registers(m, c) + ROLE_REGISTERS + further * TEST_REGISTERS;
     if (operands > g->block_shared ||
         out.registers > warpgroups_math_registers(m->r, c->warpgroups))
         return out;

@@ -8,8 +8,8 @@
  * Their bits, read as a whole number, are nearly linear in their logarithm. `linear_weights = 1`
  * makes them so: no power is taken, and a weight is up to 3 % off.
  *
- * This pass comes late, and reads the few forms in which sums of rows stand by then. Where there is
- * another one, everything stays as it is.
+ * This pass comes late, and reads the few forms in which sums of rows stand by then. Any other one
+ * is refused: the result would be off by as much as a weight is rounded.
  */
 #include "reason/narrow.h"
 
@@ -149,13 +149,16 @@ static sum_form form_of(const weights *w, const tl_statement *s) {
     return s->kind == TL_COMPUTE ? form_of_compute(w, s) : FORM_WRONG;
 }
 
-/* Is every statement about the sums one that is known, and do all of a tile end in a quotient? */
+/* Is every statement about the sums one that is known, and do all of a tile end in a quotient? What
+ * is made of that is nobody's concern here.
+ */
 static bool reads_well(const weights *w) {
     int quotients = 0;
     for (tl_statement *s = w->role->role.body.first; s; s = tl_next(s, w->role)) {
         sum_form form = form_of(w, s);
         if (form == FORM_WRONG) return false;
         quotients += form == FORM_QUOTIENT;
+        if (quotients) continue;
         bool is_scaled = edit_is_compute(s, TL_MULTIPLY) && edit_operand_is(s, 0, w->sum) &&
                          edit_writes(s, w->sum);
         bool touches = s->kind != TL_ALLOCATE && !edit_is_product(s) && edit_writes(s, w->sum);
@@ -242,9 +245,11 @@ static void sum_by_product(reason *r, const weights *w, tl_statement *s, bool is
 
 static void rewrite(reason *r, const weights *w) {
     str least = STR("1e-30");
-    for (tl_statement *s = w->role->role.body.first, *next; s; s = next) {
+    bool is_over = false;
+    for (tl_statement *s = w->role->role.body.first, *next; s && !is_over; s = next) {
         next = tl_next(s, w->role);
         sum_form form = form_of(w, s);
+        is_over = form == FORM_QUOTIENT;
         if (form == FORM_GONE || form == FORM_INVERSE) {
             if (edit_is_compute(s, TL_MAX))
                 least = str_from(edit_text(r->memory, s->compute.operands[1].value));
@@ -306,12 +311,18 @@ bool reason_weights(reason *r) {
     int64_t linear = 0;
     reason_let_integer(r, "linear_weights", &linear);
     edit_remove_let(r->kernel, STR("linear_weights"));
-    bool is_it = w.role && tiles_multiplies_bytes(r->kernel) && find_weights(&w) && find_sums(&w) &&
-                 reads_well(&w) && allocate(r, &w);
+    bool has_sums =
+        w.role && tiles_multiplies_bytes(r->kernel) && find_weights(&w) && find_sums(&w);
+    bool is_it = has_sums && reads_well(&w) && allocate(r, &w);
     if (!is_it && linear)
         return reason_stuck(r, NULL,
                             "linear weights are those of a softmax in 8 bits by warpgroups, whose "
                             "sums are used for quotients alone");
+    if (has_sums && !is_it)
+        return reason_stuck(
+            r, w.product,
+            "weights of 8 bits want their sums of rows as they are rounded, and here "
+            "these are used for more than quotients: `products=16` keeps 16 bits");
     if (!is_it) return true;
     rewrite(r, &w);
     fill_ones(r, &w);

@@ -36,7 +36,12 @@ class Value:
 
 
 class Held:
-    """A tile: its axes by name, its values, the bounds of their errors, and the type it is stored in, if any."""
+    """A tile: its axes by name, its values, the bounds of their errors, and the type it is stored in, if any.
+
+    What is made of a softmax's weights is divided by the sum of a row late: until then it is larger, by 'rise' at most.
+    """
+
+    rise = 1.0
 
     def __init__(self, axes, v, e, type=None, is_weight=False):
         self.axes, self.v, self.e, self.type, self.is_weight = tuple(axes), v, e, type, is_weight
@@ -380,6 +385,7 @@ class Evaluation:
         else:
             v, e = unary(s.op, a[0].v, a[0].e)
         made = Held(axes, np.array(v), np.array(e))
+        made.rise = max((tile.rise for tile in tiles), default=1.0)
         made.memory = tiles[0].memory if s.op in ("Multiply", "Divide") and len(tiles) == 1 else None
         return made
 
@@ -394,7 +400,7 @@ class Evaluation:
             if kind == "f32":
                 kind = "tf32"
             e = e + finite(v) * EPSILON[kind] + np.where(v != 0, SMALLEST[kind], 0)
-            e = np.where(np.abs(v) + e > LARGEST[kind] * 0.98, np.inf, e)
+            e = np.where(x.rise * (np.abs(v) + e) > LARGEST[kind] * 0.98, np.inf, e)
         return (v.T, e.T, x.axes[::-1]) if o.turned else (v, e, x.axes)
 
     def wide_type(self):
@@ -494,6 +500,7 @@ class Evaluation:
             ep = ep + np.where(p > 0, SMALLEST[self.program.dtype] / np.where(good, total, 1)[..., None], 0)
         ep = np.where(np.isnan(v) | np.isnan(ep) | unknown[..., None], np.inf, ep)
         self.tiles[s.tile] = Held(x.axes, *(q[..., 0] if along is None else np.moveaxis(q, -1, k) for q in (p, ep)), is_weight=True)
+        self.tiles[s.tile].rise = max(1.0, float(np.max(total, initial=1.0, where=np.isfinite(total))))
         if s.maximum:
             axes = tuple(a for a in x.axes if a != along)
             # m and l belong together: whoever uses one of them alone sees the error of both.
@@ -547,6 +554,7 @@ class Evaluation:
                     value = self.operand(s.value, x.axes)
                     v, e = value.v, value.e
                 self.tiles[s.tile] = Held(x.axes, np.where(where, v, x.v), np.where(where, e, x.e))
+                self.tiles[s.tile].rise = x.rise
 
     def operand_condition(self, where, axes):
         near = dict(self.near)

@@ -236,7 +236,8 @@ def scattered(got, v, e, type):
     if known.sum() < MANY:
         return None
     room = (e + np.abs(v) * evaluate.EPSILON[type] + evaluate.SMALLEST[type])[known]
-    off, most = np.sqrt(np.mean((got - v)[known] ** 2)), WHOLE * np.sqrt(np.mean(room ** 2))
+    rows = max(1, np.prod(v.shape[:-1]))  # whose elements have the same weights: so many numbers were drawn
+    off, most = np.sqrt(np.mean((got - v)[known] ** 2)), WHOLE * (1 + 3 / np.sqrt(rows)) * np.sqrt(np.mean(room ** 2))
     return None if off <= most else f"all elements together are off by {off:.3g}, and {most:.3g} would be much"
 
 

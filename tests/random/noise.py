@@ -58,6 +58,9 @@ def of_weights(p, v, type, is_linear=False):
         groups = np.where(w < LEAST * top, 10 ** 6, np.floor(np.log2(w / top) * STEPS)).astype(int)
         _, group = np.unique(groups, return_inverse=True)
         sums = np.zeros((group.max() + 1, v.shape[1]))
-        np.add.at(sums, group, far[:, None] * (rows - w @ rows / w.sum()))
-        result[i] = FAR * np.sqrt((sums ** 2).sum(0))
+        own = far[:, None] * (rows - w @ rows / w.sum())
+        np.add.at(sums, group, own)
+        beside = (np.bincount(group) > 1)[group]
+        apart = (own[beside] ** 2).sum(0)  # a step of the type may lie between two that are nearly alike
+        result[i] = FAR * np.sqrt((sums ** 2).sum(0) + apart)
     return result
