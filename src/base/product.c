@@ -28,11 +28,6 @@ typedef struct kernel {
 #define PRODUCT_LANES 4
 #define PRODUCT_ITEMS 4
 #include "base/product_kernel.inc"
-#undef PRODUCT_NAME
-#undef PRODUCT_TARGET
-#undef PRODUCT_WIDTH
-#undef PRODUCT_LANES
-#undef PRODUCT_ITEMS
 
 #if defined(__x86_64__)
 #define PRODUCT_NAME(x) avx2_##x
@@ -41,11 +36,6 @@ typedef struct kernel {
 #define PRODUCT_LANES 8
 #define PRODUCT_ITEMS 4
 #include "base/product_kernel.inc"
-#undef PRODUCT_NAME
-#undef PRODUCT_TARGET
-#undef PRODUCT_WIDTH
-#undef PRODUCT_LANES
-#undef PRODUCT_ITEMS
 
 #define PRODUCT_NAME(x) avx512_##x
 #define PRODUCT_TARGET __attribute__((target("avx512f")))
@@ -53,11 +43,6 @@ typedef struct kernel {
 #define PRODUCT_LANES 16
 #define PRODUCT_ITEMS 8
 #include "base/product_kernel.inc"
-#undef PRODUCT_NAME
-#undef PRODUCT_TARGET
-#undef PRODUCT_WIDTH
-#undef PRODUCT_LANES
-#undef PRODUCT_ITEMS
 #endif
 
 enum { LANES_MOST = 16, ITEMS_MOST = 8 };

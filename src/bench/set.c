@@ -14,11 +14,9 @@ enum { NOISE_VALUES = 1048573, NOISE_SEED = 7, PIECE_VALUES = 1 << 20, ALIGNMENT
 /* What inputs can be made up of, and the largest value of each. */
 static const struct {
     ftl_type type;
-    convert_format format;
     double most;
-} KINDS[SET_KINDS] = {{FTL_F16, CONVERT_F16, 65504},   {FTL_BF16, CONVERT_BF16, 3e38},
-                      {FTL_F32, CONVERT_F32, 3e38},    {FTL_E4M3, CONVERT_E4M3, 448},
-                      {FTL_E5M2, CONVERT_E5M2, 57344}, {FTL_I8, CONVERT_I8, 127}};
+} KINDS[SET_KINDS] = {{FTL_F16, 65504}, {FTL_BF16, 3e38},  {FTL_F32, 3e38},
+                      {FTL_E4M3, 448},  {FTL_E5M2, 57344}, {FTL_I8, 127}};
 
 static int kind_of(ftl_type type) { /* of KINDS; -1: none */
     for (int i = 0; i < SET_KINDS; i++)
@@ -32,14 +30,15 @@ bool set_noise_make(set_noise *noise) {
     memset(noise, 0, sizeof *noise);
     if (is_made) random_normal(NOISE_SEED, 0, 0, NOISE_VALUES, exact);
     for (int i = 0; is_made && i < SET_KINDS; i++) {
-        noise->bits[i] = malloc(NOISE_VALUES * convert_bytes(KINDS[i].format));
+        convert_format format = buffer_format(KINDS[i].type);
+        noise->bits[i] = malloc(NOISE_VALUES * convert_bytes(format));
         noise->values[i] = malloc(NOISE_VALUES * sizeof *noise->values[i]);
         is_made = noise->bits[i] && noise->values[i];
         if (!is_made) break;
         double spread = buffer_spread(KINDS[i].type);
         for (int k = 0; k < NOISE_VALUES; k++) noise->values[i][k] = spread * exact[k];
-        convert_store(KINDS[i].format, noise->values[i], NOISE_VALUES, noise->bits[i], 1);
-        convert_load(KINDS[i].format, noise->bits[i], 1, NOISE_VALUES, noise->values[i]);
+        convert_store(format, noise->values[i], NOISE_VALUES, noise->bits[i], 1);
+        convert_load(format, noise->bits[i], 1, NOISE_VALUES, noise->values[i]);
     }
     free(exact);
     return is_made;
@@ -72,7 +71,7 @@ static bool is_shaped(const bench_set *set, int32_t tensor) {
 static void shape_values(const bench_set *set, int32_t tensor, int64_t first, int64_t count,
                          double *values) {
     const set_tensor *t = &set->tensors[tensor];
-    convert_format format = KINDS[kind_of(t->of->type)].format;
+    convert_format format = buffer_format(t->of->type);
     double number = set->what->scores.number;
     bool is_query = tensor == set->query, is_rising = set->what->scores.kind == SCORES_RISING;
     if (set->what->scores.kind == SCORES_PEAKED) {
@@ -202,7 +201,7 @@ static void point_at(bench_set *s) {
 static ftl_status fill_made(ftl_context *context, ftl_runtime *runtime, const bench_set *s,
                             int32_t tensor, int32_t copy, uint64_t address) {
     const set_tensor *t = &s->tensors[tensor];
-    convert_format format = KINDS[kind_of(t->of->type)].format;
+    convert_format format = buffer_format(t->of->type);
     double *values = malloc(PIECE_VALUES * sizeof *values);
     void *bits = malloc(PIECE_VALUES * convert_bytes(format));
     ftl_status status =

@@ -86,8 +86,7 @@ static bool find_groups(derivation *d) {
         group_of(d, t->delta_walks ? STR("delta") : t->walked)->is_delta = true;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
-        bool has_gradient =
-            tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE;
+        bool has_gradient = tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE;
         str walk;
         bool takes_rows;
         if (!has_gradient) continue;
@@ -106,8 +105,7 @@ static bool is_wanted_name(const tape *t, str name) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool is_own = item->kind == TAPE_LOAD && str_equal(item->tensor, name);
-        if (is_own && tape_wanted(t, item) && t->values.items[item->value].adjoint != TAPE_NONE)
-            return true;
+        if (is_own && tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE) return true;
     }
     return false;
 }
@@ -164,20 +162,12 @@ static void add_output(derivation *d, tl_kernel *kernel, str name, str axes) {
     tl_insert_after(&kernel->body, last, output.first);
 }
 
-static str axes_of(const tape *t, int value) {
-    const tape_value *v = &t->values.items[value];
-    str text = write_axis(t, v->axes[0]);
-    return v->axis_count < 2 ? text
-                             : str_format(t->memory, "%.*s, %.*s", STR_ARGS(text),
-                                          STR_ARGS(write_axis(t, v->axes[1])));
-}
-
 static void leave_sums(derivation *d, tl_kernel *kernel) {
     tape *t = &d->tape;
     for (int i = 0; i < t->sums.count; i++) {
         str tensor = write_sum_tensor(t, i), name = t->sums.items[i].name;
-        if (!d->reads_sum[i] || !str_ends(tensor, STR("_saved"))) continue;
-        add_output(d, kernel, tensor, axes_of(t, t->sums.items[i].value));
+        if (!d->reads_sum[i] || write_sum_store(t, i)) continue;
+        add_output(d, kernel, tensor, write_axes(t, t->sums.items[i].value));
         tl_statement *loop = kernel->body.first;
         while (loop->kind != TL_FOR) loop = loop->next;
         tl_block copy = tl_quote(t->memory, "Copy %.*s from register to global and get %.*s",

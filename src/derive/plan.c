@@ -28,7 +28,7 @@ static void need(writer *w, const tape_item *item, int value) {
 static void find_live(writer *w) {
     tape *t = w->t;
     for (int i = 0; i < w->k->load_count; i++) {
-        shown *gradient = &w->values[t->values.items[t->items.items[w->k->loads[i]].value].adjoint];
+        shown *gradient = &w->values[tape_gradient(t, w->k->loads[i])];
         gradient->is_live = gradient->is_computed_with = true; /* (stored from registers) */
     }
     if (w->k->gives_delta)
@@ -36,8 +36,8 @@ static void find_live(writer *w) {
     for (int i = t->items.count - 1; i >= 0; i--) {
         const tape_item *item = &t->items.items[i];
         if (!w->values[item->value].is_live || writer_loads(w, item)) continue;
-        for (int k = 0; k < item->operand_count; k++) need(w, item, item->operands[k].value);
-        for (int k = 0; k < item->use_count; k++) need(w, item, item->uses[k].value);
+        for (int k = 0; k < item->operand_count + item->use_count; k++)
+            need(w, item, tape_read_value(item, k));
     }
 }
 
@@ -57,8 +57,7 @@ static bool is_summed_over(const tape_item *item, str axis) {
 static section ready_of(const writer *w, const tape_item *item) {
     section latest = BEFORE;
     for (int k = 0; k < item->operand_count + item->use_count; k++) {
-        int value = k < item->operand_count ? item->operands[k].value
-                                            : item->uses[k - item->operand_count].value;
+        int value = tape_read_value(item, k);
         if (value != TAPE_NONE && w->values[value].ready > latest) latest = w->values[value].ready;
     }
     return latest;
@@ -111,15 +110,14 @@ static void find_last_uses(writer *w) {
         const tape_item *item = &t->items.items[i];
         if (!w->values[item->value].is_live || writer_loads(w, item)) continue;
         for (int k = 0; k < item->operand_count + item->use_count; k++) {
-            int value = k < item->operand_count ? item->operands[k].value
-                                                : item->uses[k - item->operand_count].value;
+            int value = tape_read_value(item, k);
             if (value != TAPE_NONE && w->values[value].last_use < writer_key(w, i))
                 w->values[value].last_use = writer_key(w, i);
         }
     }
     int end = SECTIONS * t->items.count;
     for (int i = 0; i < w->k->load_count; i++)
-        w->values[t->values.items[t->items.items[w->k->loads[i]].value].adjoint].last_use = end;
+        w->values[tape_gradient(t, w->k->loads[i])].last_use = end;
     if (w->k->gives_delta) w->values[t->delta].last_use = end;
 }
 
@@ -133,8 +131,8 @@ static str first_of_product(const writer *w, int value) {
     const tape *t = w->t;
     const tape_value *v = &t->values.items[value];
     for (int i = 0; i < w->k->load_count; i++) {
-        const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];
-        if (of->adjoint == value) return of->axes[0];
+        if (tape_gradient(t, w->k->loads[i]) == value)
+            return t->values.items[t->items.items[w->k->loads[i]].value].axes[0];
     }
     for (int i = 0; i < w->k->load_count; i++) {
         const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];

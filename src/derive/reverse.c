@@ -1,7 +1,6 @@
 /* Gradients of what a tape computes, statement by statement from its end. */
 #include "derive/tape.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* --- rules ------------------------------------------------------------------------------------ */
@@ -80,7 +79,7 @@ static tape_operand of_value(int value) {
 }
 
 static tape_operand of_text(const char *text) {
-    return (tape_operand){TAPE_NONE, str_from(text)};
+    return (tape_operand){TAPE_NONE, str_from(text), NULL};
 }
 
 /* An elementwise item; TAPE_NONE: reported. */
@@ -178,13 +177,7 @@ static tape_operand step_operand(const tape_item *item, int g, int last, str wor
     if (str_is(word, "a")) return item->operands[0];
     if (str_is(word, "b")) return item->operands[1];
     if (str_is(word, "c")) return item->operands[2];
-    return (tape_operand){TAPE_NONE, word};
-}
-
-static tl_operation operation_named(str word) {
-    for (int i = 0; i < TL_OPERATION_UNKNOWN; i++)
-        if (str_is(word, tl_operation_name((tl_operation)i))) return (tl_operation)i;
-    return TL_OPERATION_UNKNOWN;
+    return (tape_operand){TAPE_NONE, word, NULL};
 }
 
 /* "Mask g, 0 where a < b" */
@@ -216,7 +209,8 @@ static int run_steps(tape *t, const tape_item *item, int g, const char *steps) {
             last = mask_step(t, item, g, step);
             continue;
         }
-        tape_item one = {.kind = TAPE_COMPUTE, .operation = operation_named(str_cut(&step, ' '))};
+        tape_item one = {.kind = TAPE_COMPUTE,
+                         .operation = tl_operation_named(str_cut(&step, ' '))};
         while (step.length)
             one.operands[one.operand_count++] =
                 step_operand(item, g, last, str_trim(str_cut(&step, ',')));
@@ -287,8 +281,9 @@ static bool reverse_softmax(reversal *r, const tape_item *item, int g) {
         if (t->delta == TAPE_NONE) return false;
         t->values.items[t->delta].name = STR("delta");
     }
-    int rest = add_two(t, item->from, TL_SUBTRACT, of_value(spread(t, item->from, g, t->weights)),
-                       of_value(t->delta));
+    int wide = spread(t, item->from, g, t->weights);
+    if (wide == TAPE_NONE) return false;
+    int rest = add_two(t, item->from, TL_SUBTRACT, of_value(wide), of_value(t->delta));
     if (rest == TAPE_NONE) return false;
     t->values.items[rest].name =
         str_format(t->memory, "d%.*s", STR_ARGS(t->values.items[t->scores].name));
@@ -296,26 +291,18 @@ static bool reverse_softmax(reversal *r, const tape_item *item, int g) {
                 add_two(t, item->from, TL_MULTIPLY, of_value(t->weights), of_value(rest)));
 }
 
-static bool names_axis(str text, str axis) {
-    for (size_t i = 0; i + axis.length <= text.length; i++) {
-        bool is_word =
-            (!i || !(isalnum((unsigned char)text.data[i - 1]) || text.data[i - 1] == '_')) &&
-            memcmp(text.data + i, axis.data, axis.length) == 0;
-        size_t end = i + axis.length;
-        char after = end < text.length ? text.data[end] : ' ';
-        if (is_word && !isalnum((unsigned char)after) && after != '_') return true;
-    }
-    return false;
+static bool is_another(void *axis, const tl_expr *e) {
+    return e->kind != TL_NAME || !str_equal(e->text, *(const str *)axis);
 }
 
 /* An expression may differ along an axis that the gradient, the same everywhere on it, has lost. */
 static bool meets_expression(const tape *t, const tape_item *item, int g) {
     const tape_value *v = &t->values.items[item->value];
-    for (int i = 0; i < v->axis_count; i++)
-        for (int k = 0; k < item->operand_count && !tape_has_axis(t, g, v->axes[i]); k++)
-            if (item->operands[k].value == TAPE_NONE &&
-                names_axis(item->operands[k].text, v->axes[i]))
-                return true;
+    for (int i = 0; i < v->axis_count; i++) {
+        str axis = v->axes[i];
+        for (int k = 0; k < item->operand_count && !tape_has_axis(t, g, axis); k++)
+            if (!tl_visit(item->operands[k].expression, is_another, &axis)) return true;
+    }
     return false;
 }
 
@@ -399,6 +386,7 @@ static bool find_delta(reversal *r) {
         if (g == TAPE_NONE || is_counted[item.sum]) continue;
         is_counted[item.sum] = true;
         int part = add_two(t, item.from, TL_MULTIPLY, of_value(g), of_value(sum));
+        if (part == TAPE_NONE) return false;
         const tape_value v = t->values.items[part];
         for (int k = 0; k < v.axis_count && part != TAPE_NONE; k++)
             if (!str_equal(v.axes[k], row)) part = add_row_sum(t, item.from, part, v.axes[k]);

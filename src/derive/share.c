@@ -63,29 +63,38 @@ static int own_axis(const tape *t, const tl_parameter *of, str index, const tl_e
     return -1;
 }
 
-bool share_is_known(tape *t, const tl_statement *at, const tl_parameter *of) {
+/* All indices of a tile. Returns how many steps are to be taken. */
+static int open_shared(shared *s, tape *t, const tl_parameter *of) {
     const tl_axes *all = all_axes(t);
-    int found = 0;
+    int steps = 0;
+    *s = (shared){.t = t, .of = of};
     for (int i = 0; i < tl_matrix_begin(all); i++) {
         const tl_expr *size;
-        found += own_axis(t, of, tl_axis_index(all, i), &size) >= 0;
+        str index = tl_axis_index(all, i), extent = tl_expr_text(t->memory, all->items[i].extent);
+        int own = own_axis(t, of, index, &size);
+        s->axes[s->count++] = (share_axis){index, extent, own};
+        steps += own < 0 || size;
     }
+    return steps;
+}
+
+bool share_is_known(tape *t, const tl_statement *at, const tl_parameter *of) {
+    shared s;
+    int found = 0;
+    open_shared(&s, t, of);
+    for (int i = 0; i < s.count; i++) found += s.axes[i].own >= 0;
     return found == tl_matrix_begin(&of->axes) ||
            tape_refuse(t, at,
                        "which matrix of %.*s a tile takes is said in a way that has no rule yet",
                        STR_ARGS(of->name));
 }
 
-bool share_is_whole(const tape *t, const tl_parameter *of) {
-    const tl_axes *all = all_axes(t);
-    for (int i = 0; i < tl_matrix_begin(all); i++) {
-        const tl_expr *size;
-        if (own_axis(t, of, tl_axis_index(all, i), &size) < 0 || size) return false;
-    }
-    return true;
+bool share_is_whole(tape *t, const tl_parameter *of) {
+    shared s;
+    return open_shared(&s, t, of) == 0;
 }
 
-str share_gradient(const tape *t, const tl_parameter *of) {
+str share_gradient(tape *t, const tl_parameter *of) {
     return str_format(t->memory, share_is_whole(t, of) ? "d%.*s" : "d%.*s_parts",
                       STR_ARGS(of->name));
 }
@@ -192,21 +201,6 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     s->tensor = into;
 }
 
-/* All indices of a tile. Returns how many steps are to be taken. */
-static int open_shared(shared *s, tape *t, const tl_parameter *of) {
-    const tl_axes *all = all_axes(t);
-    int steps = 0;
-    *s = (shared){.t = t, .of = of, .tensor = share_gradient(t, of)};
-    for (int i = 0; i < tl_matrix_begin(all); i++) {
-        const tl_expr *size;
-        str index = tl_axis_index(all, i), extent = tl_expr_text(t->memory, all->items[i].extent);
-        int own = own_axis(t, of, index, &size);
-        s->axes[s->count++] = (share_axis){index, extent, own};
-        steps += own < 0 || size;
-    }
-    return steps;
-}
-
 str share_axes(tape *t, const tl_parameter *of) {
     shared s;
     if (!open_shared(&s, t, of)) take_own_order(&s);
@@ -217,6 +211,7 @@ str share_axes(tape *t, const tl_parameter *of) {
 void share_write(tape *t, const tl_parameter *of, text_buffer *out) {
     shared s;
     int steps = open_shared(&s, t, of);
+    s.tensor = share_gradient(t, of);
     for (int i = s.count - 1; i >= 0 && steps; i--) {
         const tl_expr *size;
         int own = own_axis(t, of, s.axes[i].index, &size);

@@ -25,6 +25,15 @@ int tape_add(tape *t, tape_item item) {
     return item.value;
 }
 
+int tape_read_value(const tape_item *item, int n) {
+    return n < item->operand_count ? item->operands[n].value
+                                   : item->uses[n - item->operand_count].value;
+}
+
+int tape_gradient(const tape *t, int load) {
+    return t->values.items[t->items.items[load].value].adjoint;
+}
+
 bool tape_has_axis(const tape *t, int value, str axis) {
     const tape_value *v = &t->values.items[value];
     for (int i = 0; i < v->axis_count; i++)
@@ -201,8 +210,9 @@ static bool read_operand(reading *r, const tl_statement *s, const tl_operand *op
                          tape_operand *out) {
     const tl_expr *e = operand->value;
     bool is_tile = e->kind == TL_NAME && tl_tile_of(e);
-    *out = (tape_operand){TAPE_NONE, tl_expr_text(r->t->memory, e)};
+    *out = (tape_operand){.value = TAPE_NONE, .text = tl_expr_text(r->t->memory, e)};
     if (is_tile) return (out->value = value_of(r, s, e)) != TAPE_NONE;
+    out->expression = e;
     if (tl_visit(e, names_no_tile, NULL)) return true;
     return tape_refuse(r->t, s, "an expression of tiles' elements, %.*s, has no rule yet",
                        STR_ARGS(out->text));
@@ -325,27 +335,27 @@ static bool read_softmax(reading *r, const tl_statement *s) {
     const tl_statement *loop;
     int axis, scores = value_of(r, s, c->operands[0].value);
     if (scores == TAPE_NONE) return false;
-    if (t->softmax)
+    if (t->weights != TAPE_NONE)
         return tape_refuse(t, s, "this is the second Softmax, and there is a rule for one");
     tape_value v = t->values.items[scores];
     tl_softmax_axis(t->kernel, s, &loop, &axis);
     if (v.axis_count != 2 || axis < 0)
         return tape_refuse(t, s, "a Softmax of a vector has no rule yet");
-    t->softmax = s;
     t->normalised = v.axes[axis];
     int loaded = tape_new_value(t, STR("lse"), &v.axes[1 - axis], 1);
     tape_add(t,
              (tape_item){.kind = TAPE_LOAD, .value = loaded, .tensor = t->lse_tensor, .from = s});
     int lse = tape_new_value(t, STR("lse"), &v.axes[1 - axis], 1);
-    tape_add(t, (tape_item){
-                    .kind = TAPE_MASK,
-                    .operation = TL_MASK,
-                    .value = lse,
-                    .operand_count = 3,
-                    .operands = {{.value = loaded}, {.value = loaded}, {TAPE_NONE, STR("-1e30")}},
-                    .compares = "<",
-                    .fill = STR("-log(0)"),
-                    .from = s});
+    tape_add(
+        t, (tape_item){
+               .kind = TAPE_MASK,
+               .operation = TL_MASK,
+               .value = lse,
+               .operand_count = 3,
+               .operands = {{.value = loaded}, {.value = loaded}, {TAPE_NONE, STR("-1e30"), NULL}},
+               .compares = "<",
+               .fill = STR("-log(0)"),
+               .from = s});
     int less = tape_new_value(t, v.name, v.axes, 2);
     tape_add(t, (tape_item){.kind = TAPE_COMPUTE,
                             .operation = TL_SUBTRACT,

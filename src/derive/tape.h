@@ -1,5 +1,5 @@
 /* A sketch as a tape: what it computes for one pair of blocks, each result a value of its own, and
- * after that the gradients of these values, added by adjoint.c. Values know the names of their
+ * after that the gradients of these values, added by reverse.c. Values know the names of their
  * axes, not which comes first: elementwise operations, masks and vectors go by names, so that the
  * kernels that are written from the tape (write.c) may turn every tile as they need it.
  */
@@ -29,6 +29,7 @@ typedef enum tape_kind {
 typedef struct tape_operand {
     int value; /* TAPE_NONE: */
     str text;
+    const tl_expr *expression; /* of the sketch; NULL: of a rule, and names no axis */
 } tape_operand;
 
 /* A name of a condition that means a value. */
@@ -79,10 +80,9 @@ typedef struct tape {
     LIST(tape_item) items;
     LIST(tape_sum) sums;
     LIST(tape_store) stores;
-    int body_items; /* items from here on are made after the loop */
-    const tl_statement *softmax;
+    int body_items;               /* items from here on are made after the loop */
+    int scores, shifted, weights; /* of the softmax: before it, less lse, after it; TAPE_NONE */
     str normalised;               /* the axis over which its weights sum to 1 */
-    int scores, shifted, weights; /* of the softmax: before it, less lse, after it */
     str lse_tensor;               /* the Output that has the log-sum-exp, or will */
     bool lse_is_output;           /* of the sketch itself */
     int delta;                    /* sum of weights times their gradients, by row; TAPE_NONE */
@@ -99,6 +99,10 @@ bool tape_reverse(tape *t);
 
 int tape_new_value(tape *t, str name, const str *axes, int axis_count);
 int tape_add(tape *t, tape_item item); /* its value */
+/* The n-th value that an item reads, in its operands and its condition; TAPE_NONE: that is none. */
+int tape_read_value(const tape_item *item, int n);
+/* The gradient that was made of what an item loads. */
+int tape_gradient(const tape *t, int load);
 bool tape_has_axis(const tape *t, int value, str axis);
 /* The Input of a LOAD whose gradient is wanted; NULL: it has none. */
 const tl_statement *tape_wanted(const tape *t, const tape_item *load);

@@ -52,7 +52,7 @@ str write_prefix(const tape *t) {
     return text.length ? str_format(t->memory, "%.*s; ", STR_ARGS(text)) : text;
 }
 
-static str axes_of_value(const tape *t, int value) {
+str write_axes(const tape *t, int value) {
     const tape_value *v = &t->values.items[value];
     str text = write_axis(t, v->axes[0]);
     if (v->axis_count < 2) return text;
@@ -73,12 +73,18 @@ static void add_line(writer *w, section where, const char *format, ...) {
     text_add_z(&w->lines[where], "\n");
 }
 
+const tape_store *write_sum_store(const tape *t, int sum) {
+    for (int i = 0; i < t->stores.count; i++) {
+        const tape_store *store = &t->stores.items[i];
+        if (!store->is_statistic && store->value == t->sums.items[sum].value) return store;
+    }
+    return NULL;
+}
+
 str write_sum_tensor(const tape *t, int sum) {
-    const tape_sum *of = &t->sums.items[sum];
-    for (int i = 0; i < t->stores.count; i++)
-        if (!t->stores.items[i].is_statistic && t->stores.items[i].value == of->value)
-            return t->stores.items[i].output->parameter.name;
-    return str_format(t->memory, "%.*s_saved", STR_ARGS(of->name));
+    const tape_store *store = write_sum_store(t, sum);
+    if (store) return store->output->parameter.name;
+    return str_format(t->memory, "%.*s_saved", STR_ARGS(t->sums.items[sum].name));
 }
 
 static str tensor_of(const writer *w, const tape_item *item) {
@@ -249,7 +255,7 @@ static void write_store(writer *w, int value, str tensor) {
              is_same ? "" : " and get ", STR_ARGS(is_same ? STR("") : tensor));
 }
 
-static str gradient_name(const tape *t, const tape_item *load) {
+static str gradient_name(tape *t, const tape_item *load) {
     return share_gradient(t, &tape_wanted(t, load)->parameter);
 }
 
@@ -264,6 +270,13 @@ static str output_line(tape *t, const tape_item *load) {
                       STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, of)));
 }
 
+static str header_of(const tape *t, const tl_statement *s) {
+    text_buffer text;
+    text_init_in(&text, t->memory);
+    tl_print_header(s, &text);
+    return (str){text.data, text.length};
+}
+
 /* Of a load that no Input of the sketch is: the gradient of an Output, an Output, or what is saved.
  */
 static str input_line(const writer *w, const tape_item *item) {
@@ -275,16 +288,13 @@ static str input_line(const writer *w, const tape_item *item) {
         bool is_gradient = tensor.length > 1 && tensor.data[0] == 'd' &&
                            str_equal(s->parameter.name, (str){tensor.data + 1, tensor.length - 1});
         if (!is_own && !is_gradient) continue;
-        text_buffer axes;
-        text_init_in(&axes, t->memory);
-        tl_print_header(s, &axes);
-        str header = {axes.data, axes.length};
+        str header = header_of(t, s);
         str_cut(&header, '(');
         return str_format(t->memory, "Input %.*s %.*s(%.*s", STR_ARGS(tensor),
                           STR_ARGS(type_text(t, s->parameter.type)), STR_ARGS(header));
     }
     return str_format(t->memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(tensor),
-                      STR_ARGS(write_prefix(t)), STR_ARGS(axes_of_value(t, item->value)));
+                      STR_ARGS(write_prefix(t)), STR_ARGS(write_axes(t, item->value)));
 }
 
 static bool is_declared(const tape *t, str name) {
@@ -301,13 +311,6 @@ static bool declares_any(const tl_statement *s, const words *needed) {
     for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
         if (has_word(needed, s->let.items[i].name)) return true;
     return false;
-}
-
-static str header_of(const tape *t, const tl_statement *s) {
-    text_buffer text;
-    text_init_in(&text, t->memory);
-    tl_print_header(s, &text);
-    return (str){text.data, text.length};
 }
 
 void write_declared(const tape *t, str text, text_buffer *out) {
@@ -354,7 +357,7 @@ static void write_text(writer *w, text_buffer *out) {
     }
     if (w->k->gives_delta)
         text_format(&outputs, "Output delta f32 (%.*s%.*s)\n", STR_ARGS(write_prefix(t)),
-                    STR_ARGS(axes_of_value(t, t->delta)));
+                    STR_ARGS(write_axes(t, t->delta)));
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool is_here = w->values[item->value].is_live && writer_loads(w, item);
@@ -384,10 +387,9 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
     }
     if (!writer_plan(&w)) return false;
     for (int i = 0; i < t->items.count; i++) write_item(&w, i);
-    for (int i = 0; i < k->load_count; i++) {
-        const tape_item *load = &t->items.items[k->loads[i]];
-        write_store(&w, t->values.items[load->value].adjoint, gradient_name(t, load));
-    }
+    for (int i = 0; i < k->load_count; i++)
+        write_store(&w, tape_gradient(t, k->loads[i]),
+                    gradient_name(t, &t->items.items[k->loads[i]]));
     if (k->gives_delta) write_store(&w, t->delta, STR("delta"));
     write_text(&w, out);
     return true;

@@ -29,21 +29,24 @@ bool write_meets(tape *t, int load, str axis);
  */
 str write_prefix(const tape *t);
 str write_axis(const tape *t, str index); /* "q in q_len", or a bare "d" */
-/* The Output that has a sum as it is, else what it will be called in one of its own. */
+str write_axes(const tape *t, int value); /* of a value: "q in q_len, d" */
+/* The Output of the sketch that has a sum as it is; NULL: none has. */
+const tape_store *write_sum_store(const tape *t, int sum);
+/* That Output's name, else what it will be called in one of its own. */
 str write_sum_tensor(const tape *t, int sum);
 
 /* Inputs and definitions of the sketch that a text names, and those that these name. */
 void write_declared(const tape *t, str text, text_buffer *out);
 
 /* Is there one tile of the Outputs for each matrix of the Input? Else tiles share it. */
-bool share_is_whole(const tape *t, const tl_parameter *of);
+bool share_is_whole(tape *t, const tl_parameter *of);
 /* Are the Input's matrices told by the tile's indices in a way that share.c knows? False: reported.
  */
 bool share_is_known(tape *t, const tl_statement *at, const tl_parameter *of);
 /* The axes of what a tile gives out, as text. */
 str share_axes(tape *t, const tl_parameter *of);
 /* What a tile gives out: "dK", or "dK_parts" of what is shared. */
-str share_gradient(const tape *t, const tl_parameter *of);
+str share_gradient(tape *t, const tl_parameter *of);
 /* Appends the kernels that sum up the parts. */
 void share_write(tape *t, const tl_parameter *of, text_buffer *out);
 

@@ -35,14 +35,8 @@ typedef struct kinds {
 
 /* --- what the operands are -------------------------------------------------------------------- */
 
-static tl_statement *copy_of(reason *r, str name) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, name)) return s;
-    return NULL;
-}
-
 static tl_type type_of(reason *r, str name) {
-    const tl_statement *copy = copy_of(r, name);
+    const tl_statement *copy = edit_load_of(r->kernel, name);
     return copy ? tiles_tensor_type(r->kernel, copy->copy.what->text) : TL_OPEN;
 }
 

@@ -368,6 +368,16 @@ bool edit_is_store(const tl_statement *s) {
     return s->kind == TL_COPY && s->copy.from == TL_REGISTER && s->copy.to == TL_SHARED;
 }
 
+bool edit_loads(const tl_statement *s, str name) {
+    return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, name);
+}
+
+tl_statement *edit_load_of(tl_kernel *kernel, str name) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_loads(s, name)) return s;
+    return NULL;
+}
+
 bool edit_is_computed(const tl_kernel *kernel, str name) {
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
         if (s->kind == TL_COMPUTE && edit_writes(s, name)) return true;

@@ -67,6 +67,10 @@ bool edit_writes(const tl_statement *s, str name);
 /* Does any statement of the body (or s itself) read, or write, the name? */
 bool edit_reads_within(tl_statement *s, str name);
 bool edit_writes_within(tl_statement *s, str name);
+/* Does s copy the tile from global memory? */
+bool edit_loads(const tl_statement *s, str name);
+/* The first statement that does; NULL: none. */
+tl_statement *edit_load_of(tl_kernel *kernel, str name);
 /* Does a Compute write the tile? */
 bool edit_is_computed(const tl_kernel *kernel, str name);
 

@@ -93,7 +93,7 @@ static void widen(reason *r, place_plan *plan) {
             edit_fresh_name(r->kernel, r->memory,
                             edit_z(r->memory, str_format(r->memory, "%.*s_wide", STR_ARGS(name))));
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-            if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, name)) {
+            if (edit_loads(s, name)) {
                 tl_block cast = tl_quote(r->memory, "Compute Cast %.*s and get %.*s // exact",
                                          STR_ARGS(name), STR_ARGS(wide));
                 tl_statement *made = cast.first;

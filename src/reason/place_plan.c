@@ -299,7 +299,7 @@ static bool may_be_partial(reason *r, const place_plan *plan, const place_role *
 static int copies_of(reason *r, str name) {
     int count = 0;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        count += s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, name);
+        count += edit_loads(s, name);
     return count;
 }
 

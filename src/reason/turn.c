@@ -31,12 +31,6 @@ typedef struct operands {
 
 /* --- what lies across ------------------------------------------------------------------------- */
 
-static tl_statement *load_of(reason *r, str tile) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, tile)) return s;
-    return NULL;
-}
-
 static tl_statement *input_of(reason *r, str tensor) {
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
         if (s->kind == TL_INPUT && str_equal(s->parameter.name, tensor)) return s;
@@ -126,7 +120,7 @@ static operands find_operands(reason *r) {
         str tile = edit_is_product(s) && !s->compute.operands[1].is_transposed
                        ? edit_operand_name(s, 1)
                        : (str){0};
-        const tl_statement *load = tile.length ? load_of(r, tile) : NULL;
+        const tl_statement *load = tile.length ? edit_load_of(r->kernel, tile) : NULL;
         const tl_statement *input = load ? input_of(r, load->copy.what->text) : NULL;
         if (!input || !is_byte_float(r, input) || is_listed(&all, input->parameter.name)) continue;
         if (!is_plain_matrix(r, &input->parameter.axes) || all.count == REASON_TURNED_MOST ||

@@ -411,6 +411,12 @@ const char *tl_operation_name(tl_operation operation) {
     return tl_facts(operation)->name;
 }
 
+tl_operation tl_operation_named(str name) {
+    for (int i = 0; i < TL_OPERATION_UNKNOWN; i++)
+        if (str_is(name, tl_operation_name((tl_operation)i))) return (tl_operation)i;
+    return TL_OPERATION_UNKNOWN;
+}
+
 int tl_operation_operands(tl_operation operation) {
     return tl_facts(operation)->operands;
 }

@@ -365,6 +365,7 @@ const char *tl_type_name(tl_type type);
 int tl_type_bytes(tl_type type);
 const char *tl_space_name(tl_space space);
 const char *tl_operation_name(tl_operation operation);
+tl_operation tl_operation_named(str name); /* TL_OPERATION_UNKNOWN: none is called so */
 int tl_operation_operands(tl_operation operation);
 tl_shape_rule tl_operation_shape(tl_operation operation);
 const char *tl_function_name(tl_function function);

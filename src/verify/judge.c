@@ -201,6 +201,33 @@ static double element_bound(const judged *o, int64_t i) {
     return steps * convert_step(e->of->format, e->values[i]) + ELEMENT_ERRORS * e->errors[i];
 }
 
+static double noise_bound(const judged *o, int64_t i) {
+    return NOISE_ELEMENT * sqrt(variance(o, i));
+}
+
+/* Of a row's elements that are compared: their errors, and what these may be. */
+typedef struct row_errors {
+    double variance, error, size; /* sums of squares */
+    int64_t count;
+} row_errors;
+
+/* The worst element so far is noted, and how far beyond its bound it is. */
+static row_errors errors_of_row(const judged *o, int64_t row,
+                                double bound_of(const judged *, int64_t), judgement *j,
+                                double *worst) {
+    const buffer *of = o->expected->of;
+    row_errors own = {0};
+    for (int64_t i = row * of->columns; i < (row + 1) * of->columns; i++) {
+        if (!is_compared(o, i)) continue;
+        double want = o->expected->values[i], off = fabs(o->got[i] - want), bound = bound_of(o, i);
+        double ratio = bound > 0 ? off / bound : off > 0 ? INFINITY : 0;
+        own.variance += variance(o, i), own.error += off * off, own.size += want * want;
+        own.count++;
+        if (j->worst < 0 || ratio > *worst) *worst = ratio, j->worst = i;
+    }
+    return own;
+}
+
 /* Errors that are noise, against it: the whole, each row, each element. A tile of 64 keys of 8,192
  * that is left out is 3.5 times the noise.
  */
@@ -208,22 +235,15 @@ static void check_by_noise(const judged *o, judgement *j) {
     const buffer *of = o->expected->of;
     double size = 0, error = 0, all = 0, free = 0, worst_row = 0, worst = 0;
     for (int64_t row = 0; row < of->rows; row++) {
-        double own = 0, own_error = 0;
-        int64_t count = 0;
-        for (int64_t i = row * of->columns; i < (row + 1) * of->columns; i++) {
-            if (!is_compared(o, i)) continue;
-            double want = o->expected->values[i], off = fabs(o->got[i] - want);
-            double bound = NOISE_ELEMENT * sqrt(variance(o, i));
-            double ratio = bound > 0 ? off / bound : off > 0 ? INFINITY : 0;
-            own += variance(o, i), own_error += off * off, size += want * want, count++;
-            if (j->worst < 0 || ratio > worst) worst = ratio, j->worst = i;
-        }
-        if (!count) continue;
+        row_errors own = errors_of_row(o, row, noise_bound, j, &worst);
+        size += own.size;
+        if (!own.count) continue;
         double keys = o->expected->effective ? o->expected->effective[row] : MANY_KEYS;
         double most = keys < MANY_KEYS ? NOISE_ALONE : NOISE_ROW;
-        most += fmax(noise_of_few((double)count, 4) - 0.35, 0);
-        worst_row = fmax(worst_row, own > 0 ? sqrt(own_error / own) / most : own_error > 0);
-        all += own, error += own_error, free += fmin((double)count, keys);
+        most += fmax(noise_of_few((double)own.count, 4) - 0.35, 0);
+        worst_row = fmax(worst_row,
+                         own.variance > 0 ? sqrt(own.error / own.variance) / most : own.error > 0);
+        all += own.variance, error += own.error, free += fmin((double)own.count, keys);
     }
     if (all <= 0 && error <= 0) return;
     double bound = NOISE_WHOLE + noise_of_few(free, 3), root = sqrt(size);
@@ -243,17 +263,10 @@ static void check_by_errors(const judged *o, judgement *j) {
     double size = 0, error = 0, all = 0, worst_row = 0, worst = 0;
     int64_t compared = 0;
     for (int64_t row = 0; row < of->rows; row++) {
-        double own = 0, own_error = 0;
-        int64_t count = 0;
-        for (int64_t i = row * of->columns; i < (row + 1) * of->columns; i++) {
-            if (!is_compared(o, i)) continue;
-            double want = o->expected->values[i], off = fabs(o->got[i] - want);
-            double ratio = off / element_bound(o, i);
-            own += variance(o, i), own_error += off * off, size += want * want, count++;
-            if (j->worst < 0 || ratio > worst) worst = ratio, j->worst = i;
-        }
-        if (count && own > 0) worst_row = fmax(worst_row, sqrt(own_error / own));
-        all += own, error += own_error, compared += count;
+        row_errors own = errors_of_row(o, row, element_bound, j, &worst);
+        if (own.count && own.variance > 0)
+            worst_row = fmax(worst_row, sqrt(own.error / own.variance));
+        size += own.size, all += own.variance, error += own.error, compared += own.count;
     }
     if (!compared) return;
     double factor = of->rows < FEW_ROWS ? FEW_ERRORS : WHOLE_ERRORS, root = sqrt(size);

@@ -13,6 +13,8 @@ except ImportError:
     print("decode_programs.py: NumPy is not here")
     sys.exit(77)
 
+import on_arrays  # noqa: E402
+
 flashtl, gpus = os.path.abspath(sys.argv[1]), sys.argv[2:]
 random = np.random.default_rng(7)
 D, SCALE = 64, 0.15
@@ -24,20 +26,8 @@ def normal(*shape):
 
 
 def run(where, options, splits, given, names):
-    """The Outputs as arrays; None and what was said when it is refused."""
-    with tempfile.TemporaryDirectory() as folder:
-        at = lambda name: os.path.join(folder, name + ".npy")
-        command = [flashtl, "run", "--op", "decode", *options, *where, "--head-dim", str(D),
-                   "--let", f"splits={splits}", "--let", f"scale={SCALE}"]
-        for name, value in given.items():
-            np.save(at(name), value)
-            command += ["--in", f"{name}={at(name)}"]
-        for name in names:
-            command += ["--out", f"{name}={at(name)}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            return None, done.stderr.strip()
-        return [np.load(at(name)) for name in names], ""
+    arguments = ["--op", "decode", *options, *where, "--head-dim", str(D)]
+    return on_arrays.run(flashtl, arguments, {"splits": splits, "scale": SCALE, **given}, names)
 
 
 def attend(q, k, v, causal):

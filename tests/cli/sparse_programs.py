@@ -2,15 +2,15 @@
 """Native sparse attention and attention to listed blocks against NumPy: prompts and single tokens, lengths that no block divides,
 lists with repeated, missing, unsorted and out-of-range blocks. sparse_programs.py FLASHTL [GPU ...]; exit status 77 without NumPy."""
 import os
-import subprocess
 import sys
-import tempfile
 
 try:
     import numpy as np
 except ImportError:
     print("sparse_programs.py: NumPy is not here")
     sys.exit(77)
+
+import on_arrays  # noqa: E402
 
 flashtl, gpus = os.path.abspath(sys.argv[1]), sys.argv[2:]
 random = np.random.default_rng(5)
@@ -27,22 +27,7 @@ def wide(x):
 
 
 def run(program, where, given, names):
-    """The Outputs of a program as arrays; None and what was said when it is refused."""
-    with tempfile.TemporaryDirectory() as folder:
-        at = lambda name: os.path.join(folder, name + ".npy")
-        command = [flashtl, "run", *program, *where, "--head-dim", str(D)]
-        for name, value in given.items():
-            if isinstance(value, np.ndarray):
-                np.save(at(name), value)
-                command += ["--in", f"{name}={at(name)}"]
-            else:
-                command += ["--let", f"{name}={value}"]
-        for name in names:
-            command += ["--out", f"{name}={at(name)}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            return None, done.stderr.strip()
-        return [np.load(at(name)) for name in names], ""
+    return on_arrays.run(flashtl, [*program, *where, "--head-dim", str(D)], given, names)
 
 
 def judge(what, got, error, wanted, most=2e-3):

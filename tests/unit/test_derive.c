@@ -42,13 +42,6 @@ static double word_value(const state *s, str word) {
     return number;
 }
 
-static tl_operation operation_named(str word) {
-    for (int i = 0; i < TL_OPERATION_UNKNOWN; i++)
-        if (str_is(word, tl_operation_name((tl_operation)i))) return (tl_operation)i;
-    fail_msg("no operation is called %.*s", STR_ARGS(word));
-    return TL_OPERATION_UNKNOWN;
-}
-
 /* "g, 0 where a < b" */
 static double masked(const state *s, str step) {
     assert_true(str_starts(step, STR("g, 0 where ")));
@@ -68,8 +61,9 @@ static double by_rule(const rule *r, state s) {
     if (str_is(rest, "g")) return s.g;
     while (rest.length) {
         str step = str_trim(str_cut(&rest, ';'));
-        tl_operation operation = operation_named(str_cut(&step, ' '));
+        tl_operation operation = tl_operation_named(str_cut(&step, ' '));
         double of[3] = {0};
+        assert_int_not_equal(operation, TL_OPERATION_UNKNOWN);
         if (operation == TL_MASK) {
             s.last = masked(&s, step);
             continue;
