@@ -6,32 +6,28 @@
 
 /* --- which kernels ---------------------------------------------------------------------------- */
 
-enum { TILED_MAX = 8, KERNELS_MAX = 8, LOADS_MAX = 32 };
-
-/* Gradients that walk the same axis. */
+/* Gradients that walk the same axis, in one kernel; delta alone, where it takes a walk of its own.
+ */
 typedef struct group {
     str walk;
-    int loads[LOADS_MAX];
-    int count;
+    LIST(int) loads;
     bool takes_rows;
-    bool is_delta; /* makes delta, for those after it, too */
+    bool gives_delta; /* for those after it, too */
+    bool is_delta_alone;
 } group;
 
 typedef struct derivation {
     tape tape;
-    str tiled[TILED_MAX]; /* axes that blocks divide: of the Outputs' matrices, and the walked one
-                           */
-    int tiled_count;
-    group groups[KERNELS_MAX];
-    int group_count;
+    LIST(str) tiled; /* axes that blocks divide: of the Outputs' matrices, and the walked one */
+    LIST(group) groups;
     bool *reads_sum;
     text_buffer *out;
 } derivation;
 
 static void add_tiled(derivation *d, str axis) {
-    for (int i = 0; i < d->tiled_count; i++)
-        if (str_equal(d->tiled[i], axis)) return;
-    if (d->tiled_count < TILED_MAX) d->tiled[d->tiled_count++] = axis;
+    for (int i = 0; i < d->tiled.count; i++)
+        if (str_equal(d->tiled.items[i], axis)) return;
+    list_push(d->tape.memory, &d->tiled, axis);
 }
 
 static void find_tiled(derivation *d) {
@@ -55,11 +51,12 @@ static str row_axis(const tape *t) {
  */
 static bool find_walk(derivation *d, int at, str *walk, bool *takes_rows) {
     const tape_item *load = &d->tape.items.items[at];
-    str lacking[TILED_MAX], row = row_axis(&d->tape);
+    str *lacking = arena_array(d->tape.memory, str, d->tiled.count + 1), row = row_axis(&d->tape);
     int count = 0;
-    for (int i = 0; i < d->tiled_count; i++) {
-        bool is_own = tape_has_axis(&d->tape, load->value, d->tiled[i]);
-        if (!is_own && write_meets(&d->tape, at, d->tiled[i])) lacking[count++] = d->tiled[i];
+    for (int i = 0; i < d->tiled.count; i++) {
+        str axis = d->tiled.items[i];
+        bool is_own = tape_has_axis(&d->tape, load->value, axis);
+        if (!is_own && write_meets(&d->tape, at, axis)) lacking[count++] = axis;
     }
     *takes_rows =
         count == 2 && row.length && (str_equal(lacking[0], row) || str_equal(lacking[1], row));
@@ -73,17 +70,20 @@ static bool find_walk(derivation *d, int at, str *walk, bool *takes_rows) {
 }
 
 static group *group_of(derivation *d, str walk) {
-    for (int i = 0; i < d->group_count; i++)
-        if (str_equal(d->groups[i].walk, walk)) return &d->groups[i];
-    if (d->group_count == KERNELS_MAX) return NULL;
-    d->groups[d->group_count] = (group){.walk = walk};
-    return &d->groups[d->group_count++];
+    for (int i = 0; i < d->groups.count; i++) {
+        group *g = &d->groups.items[i];
+        if (!g->is_delta_alone && str_equal(g->walk, walk)) return g;
+    }
+    list_push(d->tape.memory, &d->groups, (group){.walk = walk});
+    return &d->groups.items[d->groups.count - 1];
 }
 
 static bool find_groups(derivation *d) {
     tape *t = &d->tape;
-    if (t->delta != TAPE_NONE && str_equal(t->normalised, t->walked))
-        group_of(d, t->delta_walks ? STR("delta") : t->walked)->is_delta = true;
+    bool needs_delta = t->delta != TAPE_NONE && str_equal(t->normalised, t->walked);
+    group delta = {.walk = t->walked, .gives_delta = true, .is_delta_alone = true};
+    if (needs_delta && t->delta_walks) list_push(t->memory, &d->groups, delta);
+    else if (needs_delta) group_of(d, t->walked)->gives_delta = true;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool has_gradient = tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE;
@@ -93,9 +93,7 @@ static bool find_groups(derivation *d) {
         if (!share_is_known(t, item->from, &tape_wanted(t, item)->parameter)) return false;
         if (!find_walk(d, i, &walk, &takes_rows)) return false;
         group *g = group_of(d, walk);
-        if (!g || g->count == LOADS_MAX)
-            return tape_refuse(t, item->from, "there are too many gradients");
-        g->loads[g->count++] = i;
+        list_push(t->memory, &g->loads, i);
         g->takes_rows |= takes_rows;
     }
     return true;
@@ -222,36 +220,34 @@ static tl_program *forward(derivation *d) {
 static str kernel_name(const derivation *d, const group *g) {
     const tape *t = &d->tape;
     str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name),
-                          g->count ? "gradient" : "delta");
-    for (int i = 0; i < g->count; i++)
+                          g->loads.count ? "gradient" : "delta");
+    for (int i = 0; i < g->loads.count; i++)
         name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name),
-                          STR_ARGS(t->items.items[g->loads[i]].tensor));
+                          STR_ARGS(t->items.items[g->loads.items[i]].tensor));
     return name;
 }
 
 static bool write_group(derivation *d, const group *g) {
     tape *t = &d->tape;
-    bool is_alone = g->is_delta && t->delta_walks;
+    str *tiled = arena_array(t->memory, str, d->tiled.count + 1);
     write_kernel k = {.name = kernel_name(d, g),
-                      .loads = g->loads,
-                      .load_count = g->count,
-                      .walk = is_alone ? t->walked : g->walk,
-                      .tiled = d->tiled,
-                      .tiled_count = d->tiled_count,
-                      .gives_delta = g->is_delta,
-                      .takes_delta = d->groups[0].is_delta && !g->is_delta};
-    str tiled[TILED_MAX];
-    k.tiled = tiled, k.tiled_count = 0;
-    for (int i = 0; i < d->tiled_count; i++) {
-        bool is_whole = (g->takes_rows || g->is_delta) && str_equal(d->tiled[i], row_axis(t)) &&
-                        !str_equal(d->tiled[i], k.walk);
-        if (is_whole) continue;
-        tiled[k.tiled_count++] = d->tiled[i];
-        if (!k.grid.length && !str_equal(d->tiled[i], k.walk)) k.grid = d->tiled[i];
+                      .loads = g->loads.items,
+                      .load_count = g->loads.count,
+                      .walk = g->walk,
+                      .tiled = tiled,
+                      .gives_delta = g->gives_delta,
+                      .takes_delta = d->groups.items[0].gives_delta && !g->gives_delta};
+    for (int i = 0; i < d->tiled.count; i++) {
+        str axis = d->tiled.items[i];
+        bool is_walked = str_equal(axis, k.walk);
+        bool takes_rows = g->takes_rows || g->gives_delta;
+        if (takes_rows && str_equal(axis, row_axis(t)) && !is_walked) continue; /* taken whole */
+        tiled[k.tiled_count++] = axis;
+        if (!k.grid.length && !is_walked) k.grid = axis;
     }
     if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
-    for (int i = 0; i < g->count; i++) {
-        const tl_parameter *of = &tape_wanted(t, &t->items.items[g->loads[i]])->parameter;
+    for (int i = 0; i < g->loads.count; i++) {
+        const tl_parameter *of = &tape_wanted(t, &t->items.items[g->loads.items[i]])->parameter;
         if (!share_is_whole(t, of)) share_write(t, of, d->out);
     }
     return true;
@@ -281,8 +277,8 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
     text_init_in(&gradients, memory);
     d.out = &gradients;
     write_notes(&d, &gradients);
-    for (int i = 0; i < d.group_count; i++)
-        if (!write_group(&d, &d.groups[i])) return false;
+    for (int i = 0; i < d.groups.count; i++)
+        if (!write_group(&d, &d.groups.items[i])) return false;
     tl_print(forward(&d), own);
     text_add_z(own, "\n");
     text_add(own, (str){gradients.data, gradients.length});

@@ -239,10 +239,17 @@ static bool reverse_product(reversal *r, const tape_item *item, int g) {
     return g != TAPE_NONE;
 }
 
+static bool is_stored(const tape *t, int value) {
+    for (int i = 0; i < t->stores.count; i++)
+        if (!t->stores.items[i].is_statistic && t->stores.items[i].value == value) return true;
+    return false;
+}
+
 /* Where minus infinity was written and only exponentials are taken of it, gradients are 0 already.
  */
 static bool ends_in_weights(const tape *t, int value) {
     bool is_used = false;
+    if (is_stored(t, value)) return false;
     for (int i = 0; i < t->body_items; i++) {
         const tape_item *item = &t->items.items[i];
         for (int k = 0; k < item->operand_count; k++) {
@@ -366,9 +373,7 @@ static bool find_delta(reversal *r) {
     is_linear[t->weights] = true;
     str row = t->values.items[t->weights]
                   .axes[str_equal(t->values.items[t->weights].axes[0], t->normalised)];
-    for (int i = 0; i < t->stores.count; i++)
-        if (!t->stores.items[i].is_statistic && t->stores.items[i].value == t->weights)
-            t->delta_walks = true;
+    t->delta_walks = is_stored(t, t->weights);
     if (t->delta_walks) return true;
     for (int i = 0; i < t->body_items; i++) {
         tape_item item = t->items.items[i];

@@ -473,29 +473,47 @@ static bool read_block(reading *r, const tl_block *block) {
     return true;
 }
 
-/* The Output `Log l`, `Add _, m`: what the forward pass leaves of the softmax. */
+/* What may become the log-sum-exp: m and l as the Softmax left them, `Log l`, and that and m added.
+ */
+typedef struct lse_search {
+    const tl_expr *m, *l, *log, *sum; /* NULL: not there, or written over */
+} lse_search;
+
+static bool is_name_of(const tl_operand *operand, const tl_expr *name) {
+    return name && operand->value->kind == TL_NAME && str_equal(operand->value->text, name->text);
+}
+
+static void follow_lse(lse_search *f, const tl_statement *s) {
+    const tl_compute *c = &s->compute;
+    bool is_compute = s->kind == TL_COMPUTE, gets = is_compute && c->target_kind == TL_GET;
+    const tl_operand *a = c->operands, *b = a + 1;
+    bool is_log = gets && c->operation == TL_LOG && is_name_of(a, f->l);
+    bool is_sum = gets && c->operation == TL_ADD &&
+                  ((is_name_of(a, f->log) && is_name_of(b, f->m)) ||
+                   (is_name_of(a, f->m) && is_name_of(b, f->log)));
+    const tl_expr **parts[] = {&f->m, &f->l, &f->log, &f->sum}, *written = tl_written_name(s);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && written; i++)
+        if (*parts[i] && str_equal((*parts[i])->text, written->text)) *parts[i] = NULL;
+    if (is_log) f->log = c->target;
+    if (is_sum) f->sum = c->target;
+    if (is_compute && c->operation == TL_SOFTMAX) *f = (lse_search){.m = c->maximum, .l = c->sum};
+}
+
+/* The Output that the sketch itself gives the log-sum-exp, where there is one. */
 static void find_lse(tape *t) {
-    const tl_statement *log = NULL, *sum = NULL, *softmax = NULL;
+    lse_search f = {0};
     t->lse_tensor = tape_free_name(t, "lse");
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        bool is_softmax = s->kind == TL_COMPUTE && s->compute.operation == TL_SOFTMAX;
-        if (is_softmax && s->compute.maximum) softmax = s;
-        if (!softmax || s->kind != TL_COMPUTE) {
-            bool is_stored = sum && s->kind == TL_COPY && s->copy.to == TL_GLOBAL &&
-                             str_equal(s->copy.what->text, sum->compute.target->text);
-            if (!is_stored) continue;
-            t->lse_tensor = (s->copy.target ? s->copy.target : s->copy.what)->text;
+        bool is_stored = f.sum && s->kind == TL_COPY && s->copy.to == TL_GLOBAL &&
+                         s->copy.target_kind != TL_ACCUMULATE &&
+                         str_equal(s->copy.what->text, f.sum->text);
+        const tl_expr *into = is_stored && s->copy.target ? s->copy.target : s->copy.what;
+        if (is_stored && into->symbol && into->symbol->is_output) {
+            t->lse_tensor = into->text;
             t->lse_is_output = true;
             return;
         }
-        const tl_operand *a = s->compute.operands, *b = a + 1;
-        str m = softmax->compute.maximum->text, l = softmax->compute.sum->text;
-        if (s->compute.operation == TL_LOG && str_equal(a->value->text, l)) log = s;
-        if (s->compute.operation != TL_ADD || !log) continue;
-        str part = log->compute.target->text;
-        bool is_lse = (str_equal(a->value->text, part) && str_equal(b->value->text, m)) ||
-                      (str_equal(b->value->text, part) && str_equal(a->value->text, m));
-        if (is_lse) sum = s;
+        follow_lse(&f, s);
     }
 }
 

@@ -84,7 +84,8 @@ const tape_store *write_sum_store(const tape *t, int sum) {
 str write_sum_tensor(const tape *t, int sum) {
     const tape_store *store = write_sum_store(t, sum);
     if (store) return store->output->parameter.name;
-    return str_format(t->memory, "%.*s_saved", STR_ARGS(t->sums.items[sum].name));
+    str wanted = str_format(t->memory, "%.*s_saved", STR_ARGS(t->sums.items[sum].name));
+    return tape_free_name(t, str_copy_z(t->memory, wanted));
 }
 
 static str tensor_of(const writer *w, const tape_item *item) {
