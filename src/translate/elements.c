@@ -266,6 +266,17 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
     emit_close(t);
 }
 
+/* Does a condition have a test with no limit, where there is room for no more limits? */
+static bool is_surplus(const elements_mask *m, const tl_expr *e) {
+    if (m->count < LIMITS_MAX) return false;
+    if (e->kind == TL_NOT) return is_surplus(m, e->left);
+    if (e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR))
+        return is_surplus(m, e->left) || is_surplus(m, e->right);
+    for (int i = 0; i < m->count; i++)
+        if (m->limits[i].test == e) return false;
+    return true;
+}
+
 static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int element) {
     static const char *const signs[] = {
         [TL_LESS] = "<",           [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
@@ -288,11 +299,14 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
         return emit_format(t, "!(%.*s)", STR_ARGS(condition_text(t, m, e->left, element)));
     if (e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR)) {
         /* A load that hangs on the other side would be a branch, in which no register may be
-         * touched that an asynchronous product has: both sides are worked out. */
+         * touched that an asynchronous product has: both sides are worked out. So would a test
+         * that came too late for a limit, and the compiler, which gives the element another
+         * register in that branch, may copy it from one to the other between two products. */
         const char *word = e->operator== TL_AND ? "&&" : "||";
         str a = condition_text(t, m, e->left, element), b = condition_text(t, m, e->right, element);
-        return emit_format(t, "(%.*s) %.*s (%.*s)", STR_ARGS(a), has_table_or_tile(t, e) ? 1 : 2,
-                           word, STR_ARGS(b));
+        bool is_branch = has_table_or_tile(t, e) || (t->is_async && is_surplus(m, e->right));
+        return emit_format(t, "(%.*s) %.*s (%.*s)", STR_ARGS(a), is_branch ? 1 : 2, word,
+                           STR_ARGS(b));
     }
     emit_index indices[2];
     emit_scope scope = element_scope(t, m->x, element, indices);

@@ -85,6 +85,13 @@ foreach(conditions conditions conditions_apart)
         set_tests_properties(many_${conditions}_${gpu} PROPERTIES LABELS "exec;slow")
     endforeach()
 endforeach()
+# Nor does any become a branch in which the compiler touches sums that products have.
+foreach(type f16 bf16)
+    add_test(NAME many_conditions_in_flight_${type}
+             COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/conditions_apart.tl --gpu h200 --head-dim 64 --dtype ${type}
+                     --on emulator --case 3..8)
+    set_tests_properties(many_conditions_in_flight_${type} PROPERTIES LABELS exec)
+endforeach()
 # Where no end is ragged, nothing else would miss a condition.
 add_test(NAME many_conditions_whole
          COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/conditions.tl --gpu h200 --head-dim 64 --let kv_len=256
