@@ -204,6 +204,15 @@ static void lengthen(drawing *d, int32_t keys, kinds *k) {
     if (is_planted && below(d, 6)) k->of[CHOICES + keys] = several[below(d, 4)];
 }
 
+/* What is computed of queries or keys before they meet (divided by their length, say) leaves scores
+ * too near 0 for anything to hang on them, unless keys are large.
+ */
+static void enlarge(drawing *d, const planted *p, kinds *k) {
+    bool is_changed = false;
+    for (int32_t i = 0; i < p->count; i++) is_changed |= p->chains[i].is_changed;
+    if (is_changed && below(d, 2)) k->of[OF_GAIN] = DRAWN_LARGE_KEYS;
+}
+
 /* No sequence has anything, and there is nothing to name. */
 static void empty_tables(const listing *l, verify_case *c) {
     for (int32_t t = 0; t < l->plan->tensor_count; t++) {
@@ -243,6 +252,7 @@ static verify_case case_of(drawing *d, kinds *k) {
     c.turn = (int32_t)below(d, l->chains.count);
     int32_t keys = size_of_keys(l, c.turn);
     lengthen(d, keys, k);
+    enlarge(d, &l->chains.turns[c.turn], k);
     c.layout = (verify_layout)k->of[OF_LAYOUT];
     c.input = input_of(l, k->of[OF_INPUT]);
     c.plant = (int32_t)below(d, 12);
@@ -297,11 +307,18 @@ static double work_of(const listing *l, const verify_case *c) {
     return sum > 0 && sum < most ? sum : most;
 }
 
-/* What a case may cost: a tenth of a second, where lengths are what they were drawn to be. */
+static bool has_products(const planted_turns *all) {
+    return all->turns[0].multiplied != 0;
+}
+
+/* What a case may cost: a tenth of a second, where lengths are what they were drawn to be. One
+ * instruction of a product does as much as many for single elements.
+ */
 static bool is_affordable(const listing *l, const verify_case *c) {
-    static const double FLOPS_MOST = 8e7, TABLES_MOST = 2e8, ELEMENTS_MOST = 1 << 20;
+    static const double FLOPS_MOST = 8e7, TABLES_MOST = 2e8, ELEMENTS_MOST = 1 << 20, SINGLE = 32;
     bool has_tables = cases_have_tables(l->plan);
     double work = has_tables ? cases_flops(l, c) : work_of(l, c);
+    if (!has_products(&l->chains)) work *= SINGLE;
     return work <= (has_tables ? TABLES_MOST : FLOPS_MOST) &&
            cases_elements(l->plan, c) <= ELEMENTS_MOST;
 }

@@ -19,6 +19,7 @@ typedef struct planted_chain {
     planted_matrix left, right, values;
     str scores;       /* what the text calls them; or empty */
     bool has_softmax; /* weights are divided by their sum, as far as the text says */
+    bool is_changed;  /* a product takes what was computed of an Input: its size is another */
 } planted_chain;
 
 enum { PLANTED_CHAINS = 4, PLANTED_TURNS = 3 };

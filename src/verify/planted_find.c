@@ -14,6 +14,7 @@ typedef struct operand {
     str name;
     int32_t tensor;
     int row, column; /* axes of the tensor */
+    bool is_changed; /* computed of the matrix, element by element */
 } operand;
 
 typedef struct reading {
@@ -101,7 +102,7 @@ static operand look_up(const reading *r, str name) {
         if (at < r->name_count) return r->names[at];
         if (t >= 0) {
             int last = r->plan->tensors[t].axis_count - 1;
-            return (operand){name, t, last - 1, last};
+            return (operand){name, t, last - 1, last, false};
         }
         do left.length--;
         while (left.length && left.data[left.length] != '_');
@@ -196,7 +197,8 @@ static void read_product(reading *r, str rest) {
     r->multiplied |= bit_of(a->tensor) | bit_of(b->tensor);
     if (a->tensor >= 0 && b->tensor >= 0) r->scored |= bit_of(a->tensor);
     if (a->tensor >= 0 && b->tensor >= 0 && a->tensor != b->tensor)
-        add_scores(r, (planted_chain){left, right, none, result, false});
+        add_scores(
+            r, (planted_chain){left, right, none, result, false, a->is_changed || b->is_changed});
     else if (a->tensor < 0 && b->tensor >= 0)
         add_values(r, (planted_matrix){b->tensor, b->row, b->column});
     else if (b->tensor < 0 && a->tensor >= 0)
@@ -204,7 +206,12 @@ static void read_product(reading *r, str rest) {
     define(r, result, (operand){.tensor = -1});
 }
 
-/* A change of each element by itself leaves a matrix what it was. */
+/* A change of each element by itself leaves a matrix what it was, but for its size. */
+static operand changed(operand what, str operation) {
+    what.is_changed |= !str_is(operation, "Cast");
+    return what;
+}
+
 static void read_compute(reading *r, str rest) {
     str operation = next_word(&rest);
     if (str_is(operation, "GEMM")) {
@@ -216,7 +223,7 @@ static void read_compute(reading *r, str rest) {
         r->chains[i].has_softmax |= r->chains[i].values.tensor < 0;
     str result = result_of(rest), first = next_word(&rest);
     if (is_softmax) define(r, first, (operand){.tensor = -1});
-    else if (result.length) define(r, result, look_up(r, first));
+    else if (result.length) define(r, result, changed(look_up(r, first), operation));
 }
 
 static void read_copy(reading *r, str rest) {

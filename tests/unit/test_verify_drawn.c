@@ -42,6 +42,24 @@ static const char paged[] =
     "    Compute Multiply S, scale and get S\n    Compute Softmax S\n"
     "    Compute GEMM S, K and accumulate O\nend\nCopy O from register to global\n";
 
+/* Queries that are divided by their length. */
+static const char divided[] =
+    "kernel k\nlet BN = 48\nInput A (i in rows, e)\nInput B (j in columns, e)\n"
+    "Input C (j in columns, f)\nOutput D (i in rows, f)\nCopy A from global to register\n"
+    "Compute Multiply A, A and get S\nCompute RowSum S and get r\nCompute Rsqrt r and get r\n"
+    "Compute Multiply A, r and get A\nfor n = 0:columns/BN\n    Copy B from global to shared\n"
+    "    Compute GEMM A, B.T and get S\n    Compute Softmax S\n"
+    "    Copy C from global to shared\n    Compute GEMM S, C and accumulate D\nend\n"
+    "Copy D from register to global\n";
+
+/* Nothing but single elements, step by step. */
+static const char single[] =
+    "kernel k\nInput A (b in batch, n in steps; i in rows, j in columns)\n"
+    "Input g f32 (n in steps)\nOutput C (b in batch, head in heads; i in rows, j in columns)\n"
+    "for n = 0:steps\n    Copy A from global to register\n"
+    "    Compute Multiply A, g[n] and get A\n    Compute Cast A and accumulate D\nend\n"
+    "Copy D from register to global and get C\n";
+
 typedef struct subject {
     ftl_plan *plan;
     verify_program program;
@@ -170,6 +188,20 @@ static void lengths_are_joined(void **state) {
     end(&s);
 }
 
+/* An instruction for a few elements, of which a row's block takes its share: no case is so long
+ * that a right kernel is taken for one that does not end.
+ */
+static void single_elements_cost_more(void **state) {
+    (void)state;
+    subject s;
+    double most = 0;
+    begin(&s, single);
+    for (int32_t n = 0; n < CASES; n++) most = fmax(most, s.cases[n].flops);
+    print_message("%g at most\n", most);
+    assert_true(most > 1e6 && most <= 2.5e6);
+    end(&s);
+}
+
 /* --- numbers ---------------------------------------------------------------------------------- */
 
 /* A mask's number covers all of a row's keys, some, or none; a limit is near the values, or far. */
@@ -210,6 +242,21 @@ static void sizes_of_values_differ(void **state) {
     }
     assert_true(larger >= 2 && smaller >= 2);
     end(&s);
+}
+
+/* Where queries are made small before they meet keys, those are large in half of all cases. */
+static void keys_outweigh_changes(void **state) {
+    (void)state;
+    const char *const texts[] = {sketch, divided};
+    int large[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        subject s;
+        begin(&s, texts[i]);
+        for (int32_t n = 0; n < CASES; n++) large[i] += s.cases[n].draw.gain == DRAWN_LARGE_KEYS;
+        end(&s);
+    }
+    print_message("%d and %d with large keys\n", large[0], large[1]);
+    assert_true(large[0] >= 4 && large[0] <= CASES / 4 && large[1] > CASES / 4);
 }
 
 /* --- scores ----------------------------------------------------------------------------------- */
@@ -373,7 +420,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_of_no_name),     cmocka_unit_test(a_seed_draws_the_same),
         cmocka_unit_test(lengths_are_joined),         cmocka_unit_test(numbers_decide),
-        cmocka_unit_test(sizes_of_values_differ),     cmocka_unit_test(scores_go_by_blocks),
+        cmocka_unit_test(sizes_of_values_differ),     cmocka_unit_test(single_elements_cost_more),
+        cmocka_unit_test(keys_outweigh_changes),      cmocka_unit_test(scores_go_by_blocks),
         cmocka_unit_test(kinds_are_paired),           cmocka_unit_test(tables_have_every_length),
         cmocka_unit_test(right_programs_do_not_fail),
     };
