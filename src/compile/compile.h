@@ -2,6 +2,7 @@
 #ifndef FLASHTL_COMPILE_COMPILE_H
 #define FLASHTL_COMPILE_COMPILE_H
 
+#include "check/check.h"
 #include "compile/context.h"
 #include "flashtl/flashtl.h"
 #include "gpu/gpu.h"
@@ -52,5 +53,10 @@ ftl_status compile_find_gpu(ftl_context *context, const char *name, gpu *out);
 /* The decisions that the reasoner takes for a sketch, as text. */
 ftl_status compile_explain_sketch(ftl_context *context, const ftl_source *source,
                                   const ftl_options *options, char **text);
+
+/* What the CUDA text does at a statement of TL Code for the sake of order, in words; false where
+ * that is nothing.
+ */
+bool compile_describe_sync(const check_sync *sync, text_buffer *line);
 
 #endif

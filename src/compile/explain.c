@@ -30,26 +30,29 @@ static void explain_shared(const check_facts *facts, const gpu *target, text_buf
     }
 }
 
-static void explain_sync(const check_sync *sync, text_buffer *out) {
+bool compile_describe_sync(const check_sync *sync, text_buffer *line) {
     bool waits_groups = sync->groups_pending >= 0 && sync->statement->kind == TL_WAIT;
     bool says_nothing = sync->joins_next_wait || (!sync->barrier_before && !waits_groups &&
                                                   !sync->commits && !sync->uses_mbarrier);
-    if (says_nothing) return;
+    if (says_nothing) return false;
+    if (sync->uses_mbarrier) text_add_z(line, " waits for the slot's mbarrier");
+    if (waits_groups) {
+        text_format(line, " all but the last %d cp.async groups have landed", sync->groups_pending);
+    }
+    if (sync->barrier_before) {
+        text_format(line, "%s %s", waits_groups ? ", then" : "",
+                    sync->is_warp_scope ? "a barrier of the warp" : "a barrier of the block");
+    }
+    if (sync->commits) text_add_z(line, " commits a cp.async group");
+    return true;
+}
+
+static void explain_sync(const check_sync *sync, text_buffer *out) {
     text_buffer line;
     text_init(&line, 1 << 20);
     tl_print_header(sync->statement, &line);
     text_add_z(&line, ":");
-    if (sync->uses_mbarrier) text_add_z(&line, " waits for the slot's mbarrier");
-    if (waits_groups) {
-        text_format(&line, " all but the last %d cp.async groups have landed",
-                    sync->groups_pending);
-    }
-    if (sync->barrier_before) {
-        text_format(&line, "%s %s", waits_groups ? ", then" : "",
-                    sync->is_warp_scope ? "a barrier of the warp" : "a barrier of the block");
-    }
-    if (sync->commits) text_add_z(&line, " commits a cp.async group");
-    text_wrap(out, 2, 6, text_str(&line));
+    if (compile_describe_sync(sync, &line)) text_wrap(out, 2, 6, text_str(&line));
     out->failed |= line.failed;
     text_done(&line);
 }

@@ -12,12 +12,13 @@
 #include "compile/blame.h"
 #include "compile/compile.h"
 #include "compile/decide.h"
+#include "compile/trace.h"
 #include "translate/translate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_BYTES_MAX = 16 << 20, KERNELS_MAX = 64 };
+enum { TEXT_BYTES_MAX = 16 << 20, KERNELS_MAX = TRACE_KERNELS_MAX };
 
 /* What a run of the pipeline needs and makes. The buffers are the caller's to free. */
 typedef struct pipeline {
@@ -28,6 +29,7 @@ typedef struct pipeline {
     double predicted_tflops;
     bool wants_decisions, as_cute;
     ftl_decisions *decisions; /* the caller's to free */
+    trace *trace;             /* the caller's; NULL: nobody asks where statements come from */
     struct {
         text_buffer cuda;
         char *plan; /* JSON */
@@ -71,6 +73,8 @@ static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *ke
                               .facts = &facts,
                               .as_cute = p->as_cute,
                               .entry = entry_of(p, kernel, is_only, memory)};
+    translate_spans spans = {0};
+    if (p->trace) what.spans = &spans;
     if (!translate_kernel(&what, memory, &context->diags, cuda, &plan)) {
         return cuda->failed ? out_of_memory(context) : compile_verdict(context);
     }
@@ -80,12 +84,15 @@ static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *ke
                     str_from(plan->target), str_copy(memory, str_from(why)));
         return compile_verdict(context);
     }
+    if (p->trace)
+        p->trace->kernels[p->kernel_count - 1] = (trace_kernel){kernel, facts, target, spans};
     *json = ftl_plan_write(plan);
     return *json ? FTL_OK : out_of_memory(context);
 }
 
 static ftl_status translate_program(ftl_context *context, pipeline *p, tl_program *program,
                                     const char *gpu_name) {
+    if (p->trace) p->trace->code = program;
     for (tl_kernel *k = program->first; k; k = k->next) {
         ftl_status status = translate_one(context, p, k, gpu_name, !program->first->next);
         if (status) return status;
@@ -184,6 +191,7 @@ static ftl_status take(ftl_context *context, pipeline *p, trial *t, const reason
     ftl_status status = is_whole ? prove(context, p, t, made, kernel) : FTL_OK;
     if (status) return status;
     context->diags = t->said;
+    if (p->trace) p->trace->sketch = t->sketch, p->trace->reasoned = *made;
     return p->wants_decisions ? keep_decisions(context, p, t, made) : FTL_OK;
 }
 
@@ -230,6 +238,7 @@ static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *p
     if (!check_sketch(program, &given, &context->diags)) return compile_verdict(context);
     for (const tl_kernel *k = program->first; k; k = k->next, t.kernel_count++)
         if (!check_parameters(k, &t.ask.target, &context->diags)) return compile_verdict(context);
+    t.ask.options.wants_history = p->trace != NULL;
     t.refused = arena_array(&context->memory, int, t.kernel_count *(1 + REASON_TURNED_MOST) + 1);
     t.ask.options.refused = t.refused;
     t.said = context->diags;
@@ -366,11 +375,16 @@ static ftl_status hand_over(ftl_context *context, pipeline *p, ftl_product *prod
     return status;
 }
 
+typedef struct wishes {
+    bool as_cute;
+    trace *trace;
+} wishes;
+
 static ftl_status run_to_product(ftl_context *context, compile_work *work, const ftl_source *source,
-                                 const ftl_options *options, bool as_cute, ftl_product **out) {
+                                 const ftl_options *options, wishes wish, ftl_product **out) {
     *out = NULL;
     pipeline *p = pipeline_new(source, options);
-    if (p) p->as_cute = as_cute;
+    if (p) p->as_cute = wish.as_cute, p->trace = wish.trace;
     ftl_product *product = calloc(1, sizeof *product);
     ftl_status status = p && product ? compile_guarded(context, work, p) : out_of_memory(context);
     if (!status) status = hand_over(context, p, product);
@@ -395,7 +409,8 @@ ftl_status ftl_translate_to(ftl_context *context, const ftl_source *source, cons
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "there is no such form of a text");
     ftl_options options = FTL_OPTIONS_INIT;
     options.gpu = gpu_name;
-    return run_to_product(context, run_translate, source, &options, form == FTL_CUTE, out);
+    wishes wish = {.as_cute = form == FTL_CUTE};
+    return run_to_product(context, run_translate, source, &options, wish, out);
 }
 
 ftl_status ftl_build(ftl_context *context, const ftl_source *source, const ftl_options *options,
@@ -406,7 +421,40 @@ ftl_status ftl_build(ftl_context *context, const ftl_source *source, const ftl_o
     NEEDS(source);
     ftl_options taken;
     ftl_status status = compile_take_options(context, options, &taken);
-    return status ? status : run_to_product(context, run_build, source, &taken, false, out);
+    return status ? status : run_to_product(context, run_build, source, &taken, (wishes){0}, out);
+}
+
+static ftl_status write_trace(ftl_context *context, const trace *traced, const ftl_product *product,
+                              char **json) {
+    json_t *root = trace_json(traced, product);
+    *json = root ? json_write(NULL, root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    return *json ? FTL_OK : out_of_memory(context);
+}
+
+ftl_status ftl_trace(ftl_context *context, const ftl_source *source, const ftl_options *options,
+                     char **json) {
+    NEEDS(context);
+    NEEDS(json);
+    *json = NULL;
+    NEEDS(source);
+    ftl_options taken;
+    ftl_product *product = NULL;
+    ftl_status status = compile_take_options(context, options, &taken);
+    if (status) return status;
+    if (taken.stop_after) {
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "a trace goes through all passes; it cannot stop after one");
+    }
+    trace *traced = calloc(1, sizeof *traced);
+    if (!traced) return out_of_memory(context);
+    wishes wish = {.trace = traced};
+    status = run_to_product(context, run_build, source, &taken, wish, &product);
+    if (!status) traced->kernel_count = product->kernel_count;
+    if (!status) status = write_trace(context, traced, product, json);
+    ftl_product_free(product);
+    free(traced);
+    return status;
 }
 
 void ftl_product_free(ftl_product *product) {

@@ -20,6 +20,7 @@ typedef struct reason {
     bool is_plain;    /* the plainest form of it */
     reason_log log;
     reason_offers offers;
+    LIST(reason_taken) taken;
     double predicted_tflops;
     const char *whole; /* of this kernel: which axes of its Outputs the grid may not cut, and why */
     bool *pin_is_used; /* by pin: some kernel has what it is about */
@@ -112,6 +113,9 @@ const char *reason_pin_word(const reason *r, const char *name);
 
 /* Does the loop surely run: is its bound `max(1, ...)`, `max(first + 1, ...)` or a number? */
 bool reason_is_never_empty(reason *r, const tl_statement *loop);
+
+/* Notes what the pass with that number made and changed; below 0: the sketch as it is. history.c */
+void reason_note_history(reason *r, int pass);
 
 /* Will the first iteration of a loop be written out before it, if the loop runs at least once?
  * Copies through registers keep it inside, and a pin decides.

@@ -36,6 +36,7 @@ static bool (*const pass_runs[])(reason *) = {
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
+_Static_assert(PASS_COUNT <= 32, "tl_history.passes has a bit for each");
 
 static const reason_pass_entry pin_names[] = {
     {"warps", "warps of a block"},
@@ -278,9 +279,11 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
         int refused = options->refused ? options->refused[number] : 0;
         r.way = refused % REASON_WAYS;
         r.is_plain = refused >= REASON_WAYS;
+        reason_note_history(&r, -1);
         for (int i = first + 1; i <= last && is_going; i++) {
             r.pass = pass_names[i].name;
             is_going = (i > 0 || reason_turn(&r)) && pass_runs[i](&r);
+            reason_note_history(&r, i);
             if (is_going) continue;
             if (is_good) result.stuck_kernel = number;
             if (is_good) result.may_differ = refused > 0 || i > find_pass(STR("tile"));
@@ -293,6 +296,8 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
     result.decision_count = r.log.count;
     result.offers = r.offers.items;
     result.offer_count = r.offers.count;
+    result.taken = r.taken.items;
+    result.taken_count = r.taken.count;
     result.predicted_tflops = r.predicted_tflops;
     result.program = is_good ? r.program : NULL;
     return result;

@@ -29,6 +29,7 @@ typedef struct reason_options {
      * wanted; NULL: none. Below REASON_FORMS.
      */
     const int *refused; /* with room for kernels that passes add */
+    bool wants_history; /* statements are to know where they come from (tl_statement.history) */
 } reason_options;
 
 /* Ways to cut a kernel into tiles that are tried, best first; each in the form that is fastest,
@@ -69,6 +70,13 @@ typedef struct reason_offer {
     bool is_pinned; /* by an option */
 } reason_offer;
 
+/* With wants_history: a statement of the sketch for which none stands any more, and since when. */
+typedef struct reason_taken {
+    str kernel;
+    diag_range range;
+    int pass; /* its number; below 0: it is still there */
+} reason_taken;
+
 typedef struct reason_result {
     tl_program *program; /* NULL when an error was reported */
     int stuck_kernel;    /* then: which one, and whether another form of it may do */
@@ -77,6 +85,8 @@ typedef struct reason_result {
     int decision_count;
     reason_offer *offers;
     int offer_count;
+    reason_taken *taken;
+    int taken_count;
     double predicted_tflops; /* of the first kernel, long sequences; 0 when nothing was modelled */
 } reason_result;
 

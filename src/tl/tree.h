@@ -256,6 +256,14 @@ typedef struct tl_for {
     tl_block body;
 } tl_for;
 
+/* Where a statement comes from, where passes were asked to remember. */
+typedef struct tl_history {
+    diag_range
+        served;      /* of one that a pass made: the user's statement for whose sake it is there */
+    uint32_t passes; /* bit by bit: those that made or changed it */
+    uint64_t text;   /* hash of its header after the last of them */
+} tl_history;
+
 struct tl_statement {
     tl_statement_kind kind;
     diag_range range;      /* of the whole statement, without its body */
@@ -267,6 +275,7 @@ struct tl_statement {
     str end_comment;       /* ROLE, FOR, IF: after 'end' */
     str *lines_before_end; /* and above it */
     int line_before_end_count;
+    tl_history history;
     tl_statement *next, *previous;
     tl_statement *parent; /* the for, if or role around it; NULL in a kernel's own block */
     union {

@@ -331,6 +331,7 @@ static void settle_high(emit *t, const elements_item *x) {
 
 static void emit_group(run *r, const int *group, int count) {
     emit *t = r->t;
+    emit_about(t, r->items[group[0]].s);
     elements_mask masks[RUN_MAX];
     bool scoped = false, places = false;
     for (int i = 0; i < count; i++) {

@@ -145,6 +145,9 @@ typedef struct emit_scope {
 typedef struct emit_line {
     str text;
     str declares; /* empty: kept whatever comes */
+    const tl_statement *about;
+    bool is_heading; /* of that statement */
+    bool is_dropped; /* from the finished text */
 } emit_line;
 
 /* A loop of one round, which the text leaves out. */
@@ -195,6 +198,7 @@ typedef struct emit {
     bool failed;
 
     LIST(emit_line) lines;
+    const tl_statement *about; /* what the next line is written for; NULL: none in particular */
     int indent;
     LIST(emit_round) single_rounds; /* around what is written */
     LIST(emit_tile *) tiles;
@@ -208,6 +212,7 @@ typedef struct emit {
     int warps;                               /* of the role */
     int threads;                             /* of the block */
     bool as_cute;                            /* instructions through CuTe's atoms */
+    translate_spans *spans;                  /* of the request */
     str entry;                               /* symbol; "": the kernel's name */
     bool is_async;                           /* the model's */
     bool is_exact;                           /* uses instructions of this architecture alone */
@@ -241,7 +246,9 @@ void emit_close_branch(emit *t);                          /* of an `if` without 
 void emit_header(emit *t, const tl_statement *s);         /* the statement as a comment */
 void emit_loop(emit *t, const char *variable, int count); /* unrolled; opens a block */
 void emit_loop_from(emit *t, const char *variable, int from, int to, int step);
-void emit_write(emit *t, text_buffer *out);     /* the kept lines */
+void emit_write(emit *t, text_buffer *out); /* the kept lines */
+/* From here on lines are about the statement; returns what they were about before. */
+const tl_statement *emit_about(emit *t, const tl_statement *s);
 bool emit_mentions(str text, str name);         /* as a whole word */
 const char *emit_find_word(str text, str name); /* where; NULL: nowhere */
 /* The text with a value for a variable; [m16], the subscript of the only row tile, goes. */
@@ -252,6 +259,9 @@ str emit_format(emit *t, const char *format, ...) __attribute__((format(printf, 
 
 /* wrap.c: the text with no line longer than 120 characters, where it can be broken */
 void emit_wrapped(str text, text_buffer *out);
+
+/* spans.c: what was written, wrapped; notes which lines are about which statement */
+void emit_finished(emit *t, str kernel_text, text_buffer *out);
 
 /* device.c: the wrappers that the text names, with what they need */
 void emit_device(emit *t, str kernel_text, text_buffer *out);

@@ -106,6 +106,7 @@ void emit_grid(emit *t) {
     if (!t->model->grid) return;
     emit_header(t, t->model->grid);
     decode_grid(t, "blockIdx.x", true);
+    emit_about(t, NULL);
 }
 
 /* A store after a loop finds its tile anew, so that nothing of it is kept in registers meanwhile.

@@ -63,7 +63,8 @@ static void push(emit *t, str declares, const char *format, va_list arguments) {
         t->failed = true;
         return;
     }
-    emit_line line = {indented(t, format, arguments), declares};
+    emit_line line = {
+        .text = indented(t, format, arguments), .declares = declares, .about = t->about};
     list_push(t->memory, &t->lines, line);
 }
 
@@ -173,7 +174,15 @@ void emit_header(emit *t, const tl_statement *s) {
     text_buffer text;
     text_init_in(&text, t->memory);
     tl_print_header(s, &text);
+    emit_about(t, s);
     emit_text(t, "// %.*s", STR_ARGS(text_str(&text)));
+    if (t->lines.count) t->lines.items[t->lines.count - 1].is_heading = true;
+}
+
+const tl_statement *emit_about(emit *t, const tl_statement *s) {
+    const tl_statement *before = t->about;
+    t->about = s;
+    return before;
 }
 
 void emit_loop_from(emit *t, const char *variable, int from, int to, int step) {
@@ -244,6 +253,7 @@ void emit_write(emit *t, text_buffer *out) {
     }
     join_declarations(t, kept);
     for (int i = 0; i < t->lines.count; i++) {
+        t->lines.items[i].is_dropped = !kept[i];
         if (!kept[i]) continue;
         text_add(out, t->lines.items[i].text);
         text_add_z(out, "\n");

@@ -436,10 +436,12 @@ static void emit_bindings(emit *t, const tl_statement *s, bool before_grid) {
     bool any = false;
     for (int i = 0; i < s->let.count; i++) any |= is_due(t, &s->let.items[i], before_grid);
     if (!any) return;
+    const tl_statement *around = t->about;
     emit_header(t, s);
     for (int i = 0; i < s->let.count; i++) {
         if (is_due(t, &s->let.items[i], before_grid)) emit_binding(t, &s->let.items[i]);
     }
+    emit_about(t, around);
 }
 
 void emit_let(emit *t, const tl_statement *s) {
@@ -455,8 +457,10 @@ static void bind_named(emit *t, const tl_expr *e, int depth) {
     for (const tl_statement *s = t->kernel->body.first; is_let && s; s = s->next) {
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
             if (s->let.items[i].symbol != symbol) continue;
+            const tl_statement *around = t->about;
             emit_header(t, s);
             emit_binding(t, &s->let.items[i]);
+            emit_about(t, around);
         }
     }
     bind_named(t, e->left, depth + 1);
@@ -472,7 +476,10 @@ void emit_tile_lets(emit *t) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
             const tl_binding *b = &s->let.items[i];
-            if (!b->axes.count && b->symbol && depends_on_grid(t, b->value)) emit_binding(t, b);
+            if (b->axes.count || !b->symbol || !depends_on_grid(t, b->value)) continue;
+            const tl_statement *around = emit_about(t, s);
+            emit_binding(t, b);
+            emit_about(t, around);
         }
     }
 }

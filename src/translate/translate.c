@@ -180,9 +180,11 @@ static const tl_statement *emit_statement(emit *t, const tl_statement *s) {
 void emit_block(emit *t, const tl_block *block) {
     t->coded = NULL;
     for (const tl_statement *s = block->first; s;) {
+        const tl_statement *around = emit_about(t, s);
         if (t->is_async) emit_walk_before(t, s);
         const tl_statement *next = emit_statement(t, s);
         if (t->is_async) emit_note_passed(t, s, next);
+        emit_about(t, around);
         s = next;
     }
     t->coded = NULL;
@@ -236,8 +238,8 @@ static void write_file(emit *t, text_buffer *cuda) {
     text_init_in(&rest, t->memory);
     emit_shared_facts(t, kernel, &rest);
     emit_parameter_struct(t, &rest);
-    text_add(&rest, kernel);
     emit_wrapped(text_str(&rest), cuda);
+    emit_finished(t, kernel, cuda);
 }
 
 static void open_kernel(emit *t, int blocks) {
@@ -256,6 +258,7 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
                 .facts = request->facts,
                 .model = request->facts->model,
                 .as_cute = request->as_cute,
+                .spans = request->spans,
                 .entry = request->entry};
     t->plan = arena_new(memory, ftl_plan);
     *plan = NULL;

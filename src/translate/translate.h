@@ -10,6 +10,13 @@
 #include "check/check.h"
 #include "flashtl/plan.h"
 
+/* Lines of the file that a statement became, its own heading among them; they count from 1. */
+typedef struct translate_span {
+    const tl_statement *statement;
+    int first, last;
+} translate_span;
+typedef LIST(translate_span) translate_spans; /* in the order of the file */
+
 /* What to translate: a bound and checked kernel, for a GPU. */
 typedef struct translate_request {
     tl_kernel *kernel;
@@ -17,6 +24,7 @@ typedef struct translate_request {
     const check_facts *facts; /* of check_code */
     bool as_cute;             /* instructions through CuTe's atoms */
     str entry;                /* symbol; "": the kernel's name */
+    translate_spans *spans;   /* whoever wants to know them, in the arena; NULL: nobody */
 } translate_request;
 
 /* Translates a kernel. Appends the file to 'cuda'. The plan and all it points to live in 'memory'

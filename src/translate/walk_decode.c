@@ -223,5 +223,6 @@ void walk_define_tiles(emit *t) {
     else decode_walks(t, STR("number"), 0, t->model->grid->grid.count);
     emit_text(t, "return tile_of(%.*s);", STR_ARGS(walk_names(t, "")));
     close_function(t);
+    emit_about(t, NULL);
     t->names.count = names;
 }

@@ -100,6 +100,12 @@ static void compiling(void **state) {
     INVALID(ftl_build(c, &good, NULL, &product));
     assert_null(product);
     INVALID(ftl_build(c, &good, &options, NULL));
+    INVALID(ftl_trace(c, NULL, &options, &text));
+    INVALID(ftl_trace(c, &good, NULL, &text));
+    INVALID(ftl_trace(c, &good, &options, NULL));
+    ftl_options early = options;
+    early.stop_after = "tile";
+    INVALID(ftl_trace(c, &good, &early, &text));
     INVALID(ftl_gpu_describe(c, NULL, &gpu));
     INVALID(ftl_gpu_describe(c, "a100", NULL));
     INVALID(ftl_gpu_text(c, NULL, &text));

@@ -129,6 +129,7 @@ static void options_of_all_kinds(void **state) {
         bad[i].gpu = "a100";
         BAD(ftl_build, c, &good, &bad[i], &product);
         BAD(ftl_reason, c, &good, &bad[i], &text);
+        BAD(ftl_trace, c, &good, &bad[i], &text);
         BAD(ftl_explain, c, &good, &bad[i], &text);
         BAD(ftl_decide, c, &good, &bad[i], &decisions);
         BAD(ftl_check_pins, c, &good, &bad[i]);
