@@ -28,6 +28,7 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
     right &= rules_budgets(memory, m, target, diags, facts);
     if (!types_fit) return false; /* who does what, where and when is not clear then */
     right &= rules_outputs(m, diags);
+    right &= rules_votes(m, diags);
     const extents *x = extents_choose(memory, m);
     events_result events = events_run(memory, m, x);
     facts->run_count = x->run_count;

@@ -38,6 +38,8 @@ bool rules_sketch_top(tl_kernel *kernel, diag_list *diags);
 
 /* Spaces, element types, instructions; against the GPU unless 'target' is NULL. */
 bool rules_types(const model *m, const gpu *target, diag_list *diags);
+/* What passes a vote on sums fits into the type that their summands are rounded to. */
+bool rules_votes(const model *m, diag_list *diags);
 /* Warns of sums of 8-bit products that the GPU cuts too short. */
 void rules_long_sums(const model *m, const gpu *target, diag_list *diags);
 

@@ -137,6 +137,7 @@ typedef struct row {
 #define BYTES "products_of_bytes"
 #define T4 "attention_t4"
 #define H200 "attention_h200"
+#define FLAT "attention_h200_flat"
 #define MLA "mla_decode"
 #define HERE "    // here\n"
 #define SCALARS(a, b, c, d, e)                                                                     \
@@ -354,6 +355,23 @@ static const row rows[] = {
      "may disagree",
      {{"    Wait V_shared",
        "    if any(m > 0)\n    Wait V_shared\n    Release V_shared\n    end\n    Wait V_shared"}}},
+    {FLAT,
+     DIAG_VOTE_TOO_LATE,
+     "part may be 65535.9961 without a vote",
+     {{"not part < 32768", "not part < 65536"}}},
+    {FLAT, DIAG_VOTE_TOO_LATE, "P cannot hold as f16", {{"not part < 32768", "part > 65520"}}},
+    {FLAT,
+     DIAG_VOTE_TOO_LATE,
+     "the limit has to be smaller",
+     {{"not part < 32768", "not part <= 70000.5"},
+      {"Compute RowSum T and get part\n            Compute Cast T and get P\n            let",
+       "Compute Cast T and get P\n            Compute RowSum T and get part\n            let"},
+      {"Compute RowSum T and get part\n                Compute Cast T and get P\n",
+       "Compute Cast T and get P\n                Compute RowSum T and get part\n"}}},
+    {FLAT,
+     DIAG_VOTE_TOO_LATE,
+     "as bf16",
+     {{"f16", "bf16"}, {"not part < 32768", "not part < 3.4e38"}}},
     {A100,
      DIAG_END_HOLDS,
      "+inf",
@@ -768,9 +786,34 @@ static void unchanged_programs_are_right(void **state) {
     arena_done(&memory);
 }
 
+/* Up to what rounds to the largest number of the type; of a sum that nothing rounds, anything. */
+static void votes_in_time_are_right(void **state) {
+    (void)state;
+    static const edit votes[][2] = {
+        {{"not part < 32768", "not part < 65520"}},
+        {{"not part < 32768", "part >= 65520"}},
+        {{"not part < 32768", "part < 1e9"}},
+        {{"not part < 32768", "not l < 1e9"}},
+        {{"f16", "bf16"}, {"not part < 32768", "not part < 9e18"}},
+    };
+    for (size_t i = 0; i < sizeof votes / sizeof *votes; i++) {
+        arena memory;
+        diag_list diags;
+        arena_init(&memory, 1 << 27);
+        str source = program_text(&memory, FLAT);
+        for (int k = 0; k < 2 && votes[i][k].find; k++)
+            source = replaced(&memory, source, &votes[i][k]);
+        check(&memory, source, &diags);
+        if (diags.error_count) fprintf(stderr, "%s\n", votes[i][0].put);
+        assert_int_equal(diags.error_count, 0);
+        arena_done(&memory);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unchanged_programs_are_right),
+        cmocka_unit_test(votes_in_time_are_right),
         cmocka_unit_test(rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
