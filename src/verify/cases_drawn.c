@@ -245,6 +245,15 @@ static void keep_moderate(const planted *p, verify_case *c) {
     if (c->input == VERIFY_BLOCKS && !has_softmax) c->input = VERIFY_NORMAL;
 }
 
+static uint8_t draw_other_pattern(drawing *d) {
+    switch (below(d, 5)) {
+    case 0: return (uint8_t)below(d, DRAWN_PATTERNS);
+    case 1:
+    case 2: return DRAWN_FAINT;
+    default: return DRAWN_EVEN;
+    }
+}
+
 static verify_case case_of(drawing *d, kinds *k) {
     enum { EMPTY = 24 };
     const listing *l = d->l;
@@ -259,8 +268,7 @@ static verify_case case_of(drawing *d, kinds *k) {
     if (c.input != VERIFY_DOMINANT) c.plant = 1; /* as high as f32 holds */
     c.draw = (verify_draw){.seed = random_bits(d->seed, d->stream, d->next++) | 1,
                            .pattern = k->of[OF_PATTERN],
-                           .other_pattern =
-                               (uint8_t)(below(d, 2) ? DRAWN_FAINT : below(d, DRAWN_PATTERNS)),
+                           .other_pattern = draw_other_pattern(d),
                            .rows = k->of[OF_ROWS],
                            .tables = k->of[OF_TABLES],
                            .scalars = k->of[OF_SCALARS],

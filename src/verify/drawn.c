@@ -17,7 +17,8 @@ typedef enum purpose {
     FOR_SCALAR,
     FOR_TENSOR,
     FOR_POWER,
-    FOR_ORDER
+    FOR_ORDER,
+    FOR_EVEN
 } purpose;
 
 static int64_t drawn(const verify_draw *d, purpose what, uint64_t index, int64_t count) {
@@ -66,11 +67,43 @@ static double gain_of_keys(const verify_draw *d) {
     return much[drawn(d, FOR_POWER, 1, sizeof much / sizeof *much)];
 }
 
+/* The key that weighs as much as all before it: what happens to their sum when a maximum moves is
+ * seen in a result that is made of both alike. Half of the time it is in the last block; of one
+ * block there is none.
+ */
+static int64_t even_key(const verify_draw *d, int64_t keys, int64_t matrix) {
+    int64_t block = d->block > 0 ? d->block : 1, last = keys > 0 ? (keys - 1) / block : 0;
+    if (!last) return -1;
+    int64_t at = drawn(d, FOR_EVEN, (uint64_t)(2 * matrix), 2)
+                     ? last
+                     : 1 + drawn(d, FOR_EVEN, (uint64_t)(2 * matrix + 1), last);
+    int64_t left = keys - at * block;
+    return at * block + planted_match(at + matrix, left < block ? left : block);
+}
+
+/* Queries by turns have a third of a score up to three times as much, of both signs: for some of
+ * them a key weighs as much as it should, whatever factor a program has.
+ */
+static double even_share(int64_t query) {
+    enum { TURNS = 16 };
+    static const double MOST = 3;
+    double share = pow(MOST, (double)(2 * (query % TURNS) - TURNS) / TURNS);
+    return query / TURNS % 2 ? -share : share;
+}
+
 double drawn_share(const case_data *data, int64_t query, int64_t contracted, int64_t summed) {
     const verify_draw *d = &data->of->draw;
     int own = sees_first(d, query) ? 0 : 1;
     bool is_own = summed < 2 * WAYS || way_of(contracted, summed) == own;
-    return is_own ? gain_of_queries(d) : 0;
+    uint8_t pattern = way_of(contracted, summed) ? d->other_pattern : d->pattern;
+    if (!is_own) return 0;
+    return gain_of_queries(d) * (pattern == DRAWN_EVEN ? even_share(query) : 1);
+}
+
+double drawn_mean(const case_data *data, int64_t key, int64_t keys, int64_t matrix) {
+    const verify_draw *d = &data->of->draw;
+    bool is_even = d->pattern == DRAWN_EVEN || d->other_pattern == DRAWN_EVEN;
+    return is_even && key == even_key(d, keys, matrix) ? -2 : 1;
 }
 
 /* The same step every time, at the first blocks or up to the last one, whichever fit. */
@@ -103,6 +136,7 @@ static double score_of(const verify_draw *d, drawn_pattern pattern, int64_t key,
     case DRAWN_COLUMNS:
         return climbed(d, at, blocks, step, highest) -
                (key % block == planted_match(at + matrix, block) ? 0 : step);
+    case DRAWN_EVEN: return key == even_key(d, keys, matrix) ? log(2 * (double)key) : 0;
     case DRAWN_DEEP: return -highest + fmin((double)at, 2) * step / 2;
     default: return 0;
     }
@@ -301,7 +335,8 @@ void drawn_describe(const verify_case *c, char *out, size_t capacity) {
                                            "one high",
                                            "one column each climbing",
                                            "near 0",
-                                           "far below 0"};
+                                           "far below 0",
+                                           "even sums"};
     static const char *const rows[] = {"all rows",        "one row of 8",        "rows 8..15 of 16",
                                        "rows 0..7 of 16", "every other 16 rows", "one row"};
     const verify_draw *d = &c->draw;

@@ -16,6 +16,7 @@ typedef enum drawn_pattern {
     DRAWN_COLUMNS,   /* a step up in each block, in one column of it, another one each time */
     DRAWN_FAINT,     /* all near 0 */
     DRAWN_DEEP,      /* all far below 0, a step up in each block */
+    DRAWN_EVEN, /* near 0, but for one key that weighs about as much as all before it together */
     DRAWN_PATTERNS
 } drawn_pattern;
 
@@ -70,6 +71,8 @@ typedef enum drawn_gain {
 double drawn_share(const case_data *data, int64_t query, int64_t contracted, int64_t summed);
 double drawn_score(const case_data *data, int64_t key, int64_t keys, int64_t contracted,
                    int64_t summed, int64_t matrix, double highest);
+/* The mean of a key's values: of the one that weighs as much as the others, another one. */
+double drawn_mean(const case_data *data, int64_t key, int64_t keys, int64_t matrix);
 /* VERIFY_MATCHED: the key of each query lies so far past its number. */
 int64_t drawn_distance(const case_data *data, int64_t rows, int64_t keys);
 

@@ -217,7 +217,9 @@ static double value(const case_data *data, const spot *at, double noise) {
      * that all of them are made with, which have one sign for many keys: where weights are not
      * divided by their sum, they add up.
      */
-    return at->is_normalised ? noise + 1 : noise;
+    bool is_drawn = data->of->input == VERIFY_BLOCKS && !at->is_page;
+    double mean = is_drawn ? drawn_mean(data, at->row, at->rows, at->matrix) : 1;
+    return at->is_normalised ? noise + mean : noise;
 }
 
 /* Where an element of a chain's matrix lies; matrices count over all other axes. */
