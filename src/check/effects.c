@@ -107,7 +107,17 @@ static void merge_origin(const machine *mc, int to, machine_origin *into, int fr
         if (i < 0 || !origin->known[i] || into->known[k]) continue;
         into->known[k] = true;
         into->at[k] = origin->at[i];
-        into->held.ends[k] = origin->held.ends[i];
+    }
+}
+
+/* A Copy's target holds what its source does, wherever that came from. */
+static void copy_held(const machine *mc, int to, machine_held *into, int from,
+                      const machine_held *held) {
+    const model_tile *target = &mc->model->tiles[to], *source = &mc->model->tiles[from];
+    into->inside = held->inside;
+    for (int k = 0; k < target->axis_count; k++) {
+        int i = model_axis_of(source, target->axes[k].id);
+        if (i >= 0) into->ends[k] = held->ends[i];
     }
 }
 
@@ -159,8 +169,9 @@ static machine_outcome act_copy(machine *mc, machine_process *p, const model_ste
     for (int i = 0; i < step->read_count; i++) {
         const machine_origin *from = read_use(mc, p, step, &step->reads[i], false);
         if (i == 0 && step->has_target) {
-            merge_origin(mc, step->target.tile, &origin, step->reads[i].tile, from);
-            if (from) origin.held.inside = from->held.inside;
+            int tile = step->target.tile, source = step->reads[i].tile;
+            merge_origin(mc, tile, &origin, source, from);
+            if (from) copy_held(mc, tile, &origin.held, source, &from->held);
         }
     }
     check_beginning(mc, p, step);
@@ -266,11 +277,11 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     if (!step->has_target) return MACHINE_MOVED;
     check_write(mc, p, step);
     machine_register *r = &p->registers[tile];
-    machine_origin origin = {0};
+    machine_origin origin = {0}, before = r->origin;
     for (int i = 0; i < step->read_count; i++) {
         merge_origin(mc, tile, &origin, step->reads[i].tile, origins[i]);
+        if (origins[i] == &r->origin) origins[i] = &before; /* it is written over */
     }
-    machine_held before = r->origin.held;
     if (step->accumulates) {
         for (int k = 0; k < MODEL_AXES_MAX; k++) {
             if (origin.known[k]) r->origin.known[k] = true, r->origin.at[k] = origin.at[k];
@@ -278,7 +289,7 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     } else {
         r->origin = origin;
     }
-    ends_compute(mc, p, step, origins, &before, &r->origin.held);
+    ends_compute(mc, p, step, origins, &before.held, &r->origin.held);
     r->is_defined = true;
     if (!step->is_async) return MACHINE_MOVED;
     int64_t generation =

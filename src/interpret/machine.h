@@ -93,6 +93,8 @@ struct machine {
     bool multiplies_bytes;   /* of a kernel whose products take 8-bit operands */
     struct errors *errors;   /* what that takes (errors.c) */
     bool errors_are_unknown; /* some were not carried along */
+    const tl_expr *viewed;   /* the element that the view being read is: the reader carries its
+                                errors */
     bool is_code;            /* elements past the end of an axis exist */
     machine_tensor *tensors; /* by symbol position; data NULL for other symbols */
     tl_value *launch_values; /* sizes and scalars, by symbol position */

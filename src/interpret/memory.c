@@ -265,7 +265,10 @@ static bool read_view(scope *s, const tl_symbol *view, const lanes *at, int widt
     saved_indices saved;
     bind_view(s, view, at, &saved);
     lanes values;
+    const tl_expr *viewed = m->viewed;
+    m->viewed = view->view->value;
     bool is_done = scope_lanes(s, view->view->value, NULL, 0, width, active, &values);
+    m->viewed = viewed;
     unbind_view(s, view, &saved);
     if (!is_done) return false;
     for (int i = 0; i < width; i++) {

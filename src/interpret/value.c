@@ -412,7 +412,8 @@ static bool uses_place(const scope *s, const tl_expr *e) {
 static bool note_errors(row_context *c, const tl_expr *e, const lanes *at, int width,
                         const uint8_t *active) {
     machine *m = c->s->machine;
-    if (!m->has_errors || !memory_tensor(m, e->symbol)->memory.errors) return true;
+    bool has_errors = m->has_errors && memory_tensor(m, e->symbol)->memory.errors;
+    if (!has_errors || e == m->viewed) return true;
     double *off = machine_vector(m);
     if (!off || !memory_read_errors(c->s, e->symbol, at, width, active, off, e->range))
         return false;

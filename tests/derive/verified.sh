@@ -1,0 +1,23 @@
+#!/bin/sh
+# Derived programs as kernels: verified against what their sketches mean, one class of GPUs each.
+#   verified.sh FLASHTL
+set -eu
+flashtl=$1
+examples=$(cd "$(dirname "$0")/../../examples" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+verify() { # WHERE GPU SHAPES OPTION...: what is derived
+    where=$1 gpu=$2 shapes=$3
+    shift 3
+    echo "== $* for $gpu, $where"
+    "$flashtl" derive "$@" > "$folder/program.tl"
+    "$flashtl" verify "$folder/program.tl" --gpu "$gpu" --head-dim 64 --on "$where" --shapes "$shapes"
+}
+
+verify interpreter a100 70x45,3x130 --op gqa --causal
+verify emulator t4 70x45,3x130 --op gqa --causal
+verify emulator h200 70x45,3x130 --op mha --window 20 --causal
+verify interpreter l40s 70x45,3x130 "$examples/gated_linear.tl"
+verify interpreter a100 70x45,3x130 "$examples/retention.tl"
+verify interpreter a100 70x45x130 "$examples/swiglu.tl"
