@@ -6,6 +6,7 @@
 
 #include "verify/constants.h"
 #include "verify/drawn.h"
+#include "verify/plan_find.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -60,13 +61,32 @@ static int64_t below(drawing *d, int64_t count) {
     return (int64_t)random_below(d->seed, d->stream, d->next++, (uint64_t)count);
 }
 
+/* For what few cases have: a number that leaves those after it as they are. */
+static int64_t below_apart(const drawing *d, uint64_t what, int64_t count) {
+    enum { STREAM = 1 << 20 };
+    return (int64_t)random_below(d->seed, STREAM + d->stream, 8 * d->next + what, (uint64_t)count);
+}
+
 /* --- lengths ---------------------------------------------------------------------------------- */
+
+enum { TILES = 4 };
+
+/* The rows of shared tiles that show no Input itself but a view, say; whatever axis that is. */
+static int tiles_of_views(const ftl_plan *plan, int64_t *tiles) {
+    int count = 0;
+    for (int32_t i = 0; i < plan->tile_count && count < TILES; i++) {
+        if (plan_find_tensor(plan, plan->tiles[i].name) < 0 && plan->tiles[i].rows > 1)
+            tiles[count++] = plan->tiles[i].rows;
+    }
+    return count;
+}
 
 /* Mostly one of the size's own blocks; else a number of the text that may be one. */
 static int64_t draw_block(drawing *d, int32_t size) {
-    enum { LEAST = 8, MOST = 256, TILES = 4 };
+    enum { LEAST = 8, MOST = 256 };
     int64_t tiles[TILES];
     int count = inputs_known_tiles(d->l->plan, size, tiles, TILES);
+    if (!count) count = tiles_of_views(d->l->plan, tiles);
     if (count > 0 && below(d, 8) < 5) return tiles[below(d, count)];
     for (int tries = 0; tries < 8 && d->numbers.count > 0; tries++) {
         int64_t value = d->numbers.values[below(d, d->numbers.count)];
@@ -173,7 +193,7 @@ static kinds draw_kinds(drawing *d) {
     kinds k = {{0}};
     for (int i = 0; i < CHOICES; i++) k.of[i] = (uint8_t)below(d, kinds_in((choice)i));
     for (int i = CHOICES; i < dimensions(d); i++) k.of[i] = draw_kind_of_length(d);
-    if (below(d, 2)) k.of[OF_GAIN] = DRAWN_PLAIN;
+    if (below(d, 2)) k.of[OF_GAIN] = below_apart(d, 0, 6) ? DRAWN_PLAIN : DRAWN_ONE_SIGN;
     return k;
 }
 
@@ -197,18 +217,39 @@ static int32_t size_of_keys(const listing *l, int32_t turn) {
     return l->plan->tensors[keys->tensor].axes[keys->row].size;
 }
 
-/* Scores by blocks take several of them to tell. */
+static bool has_whole_scalars(const ftl_plan *plan) {
+    for (int32_t i = 0; i < plan->scalar_count; i++)
+        if (plan->scalars[i].type == FTL_I32) return true;
+    return false;
+}
+
+/* Scores by blocks take several of them to tell, and masks whose limit is inside one. */
 static void lengthen(drawing *d, int32_t keys, kinds *k) {
     static const uint8_t several[] = {LENGTH_TWO, LENGTH_TWO_REST, LENGTH_THREE, LENGTH_THREE_REST};
     bool is_planted = input_of(d->l, k->of[OF_INPUT]) == VERIFY_BLOCKS && keys >= 0;
     if (is_planted && below(d, 6)) k->of[CHOICES + keys] = several[below(d, 4)];
+    if (!is_planted || !has_whole_scalars(d->l->plan) || below_apart(d, 1, 2)) return;
+    k->of[OF_SCALARS] = DRAWN_INSIDE;
+    if (below_apart(d, 2, 2)) k->of[OF_TABLES] = DRAWN_LONGEST;
+}
+
+/* Their sizes are those of scores, and weights that are alike are rounded alike: where scores are
+ * made small again, what all have in common adds up.
+ */
+static bool has_keys_as_values(const planted *p) {
+    for (int32_t i = 0; i < p->count; i++) {
+        const planted_chain *c = &p->chains[i];
+        if (c->right.tensor >= 0 && c->right.tensor == c->values.tensor) return true;
+    }
+    return false;
 }
 
 /* What is computed of queries or keys before they meet (divided by their length, say) leaves scores
- * too near 0 for anything to hang on them, unless keys are large.
+ * too near 0 for anything to hang on them, unless keys are large. So does what is kept moderate
+ * since it is added up, too.
  */
 static void enlarge(drawing *d, const planted *p, kinds *k) {
-    bool is_changed = false;
+    bool is_changed = has_keys_as_values(p);
     for (int32_t i = 0; i < p->count; i++) is_changed |= p->chains[i].is_changed;
     if (is_changed && below(d, 2)) k->of[OF_GAIN] = DRAWN_LARGE_KEYS;
 }
@@ -225,17 +266,6 @@ static void empty_tables(const listing *l, verify_case *c) {
         }
         if (entries >= 0) c->sizes[entries] = 0;
     }
-}
-
-/* Their sizes are those of scores, and weights that are alike are rounded alike: where scores are
- * made small again, what all have in common adds up.
- */
-static bool has_keys_as_values(const planted *p) {
-    for (int32_t i = 0; i < p->count; i++) {
-        const planted_chain *c = &p->chains[i];
-        if (c->right.tensor >= 0 && c->right.tensor == c->values.tensor) return true;
-    }
-    return false;
 }
 
 /* Of what one kernel leaves to another no errors are known. */
@@ -346,12 +376,33 @@ static bool can_be_filled(const ftl_plan *plan, const verify_case *c) {
     return true;
 }
 
+/* Where a text demands as many matrices as an axis is long, all else is short: only lengths of a
+ * few would be cheap.
+ */
+static bool is_tied(const listing *l, const int64_t *before, verify_case *c) {
+    enum { FEW = 17, MANY = 8 };
+    int64_t most = 0;
+    for (int32_t s = 0; s < l->plan->size_count; s++) {
+        bool is_raised = counts_matrices(l, s) && c->sizes[s] > before[s] && c->sizes[s] > MANY;
+        if (is_raised && c->sizes[s] > most) most = c->sizes[s];
+    }
+    for (int32_t s = 0; most && s < l->plan->size_count; s++) {
+        int64_t few = counts_matrices(l, s) ? 1 : FEW;
+        bool is_part = c->sizes[s] == most || c->sizes[s] > before[s];
+        if (!is_part && !cases_is_fixed(l, s) && c->sizes[s] > few) c->sizes[s] = few;
+    }
+    return most > 0;
+}
+
 /* Matrices go before lengths do. */
 static bool fit(const listing *l, uint64_t seed, verify_case *c) {
     enum { ROUNDS = 3 };
     for (int round = 0; round < ROUNDS; round++) {
         cases_pin(l, c);
+        verify_case before = *c;
         if (!cases_solve(l, seed, -1, c)) return false;
+        bool is_demanded = round == 0 && !is_affordable(l, c) && is_tied(l, before.sizes, c);
+        if (is_demanded && (!cases_solve(l, seed, -1, c) || !is_affordable(l, c))) return false;
         if (cases_have_tables(l->plan) && !can_be_filled(l->plan, c)) return false;
         if (is_affordable(l, c)) return true;
         for (int32_t s = 0; s < l->plan->size_count; s++) {

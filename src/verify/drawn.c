@@ -1,6 +1,7 @@
 #include "verify/drawn.h"
 
 #include "verify/constants.h"
+#include "verify/limits.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -18,7 +19,8 @@ typedef enum purpose {
     FOR_TENSOR,
     FOR_POWER,
     FOR_ORDER,
-    FOR_EVEN
+    FOR_EVEN,
+    FOR_FACTORS
 } purpose;
 
 static int64_t drawn(const verify_draw *d, purpose what, uint64_t index, int64_t count) {
@@ -198,8 +200,11 @@ static double whole_value(const case_data *data, uint64_t i, drawn_scalar kind) 
                        ? data->of->sizes[drawn(d, FOR_SCALAR, 16 * i + 2, plan->size_count)]
                        : longest;
     double sign = drawn(d, FOR_SCALAR, 16 * i + 3, 3) ? 1 : -1;
+    double inside;
     if (drawn_is_bound(plan, (int32_t)i) && drawn(d, FOR_SCALAR, 16 * i + 8, 2))
         return (double)longest;
+    if (kind == DRAWN_INSIDE && limits_inside_block(data, plan->scalars[i].name, i, &inside))
+        return inside;
     switch (kind) {
     case DRAWN_HALF: return sign * (double)(size / 2 + near);
     case DRAWN_BEYOND: return (double)(longest + drawn(d, FOR_SCALAR, 16 * i + 4, FAR));
@@ -267,7 +272,9 @@ double drawn_scalar_value(const case_data *data, int32_t scalar, double usual) {
     uint64_t i = (uint64_t)scalar;
     drawn_scalar kind = (drawn_scalar)d->scalars;
     bool is_mixed = has_many_scalars(data->program->plan) && drawn(d, FOR_SCALAR, 1 << 22, 2);
-    if (kind == DRAWN_ODD || is_mixed) kind = (drawn_scalar)drawn(d, FOR_SCALAR, 16 * i, DRAWN_ODD);
+    bool is_kept = kind == DRAWN_INSIDE && drawn(d, FOR_SCALAR, 16 * i + 10, 2);
+    if (kind == DRAWN_ODD || (is_mixed && !is_kept))
+        kind = (drawn_scalar)drawn(d, FOR_SCALAR, 16 * i, DRAWN_ODD);
     if (of->type == FTL_I32) return whole_value(data, i, kind);
     bool is_free = kind != DRAWN_USUAL && !inputs_have_workspace(data->program->plan);
     if (is_free && is_limit(data->program, of->name)) return limit_value(d, i, kind);
@@ -323,6 +330,24 @@ double drawn_factor(const case_data *data, const planted *p, int32_t tensor) {
     if (nth_input(data->program->plan, p, drawn(d, FOR_TENSOR, 0, MANY)) != tensor) return 1;
     if (d->gain == DRAWN_ONE_SMALLER) return 0x1p-6;
     return drawn(d, FOR_POWER, 0, 2) ? 0x1p5 : 0x1p8;
+}
+
+/* Scores are as planted where what is no operand of products, such as factors of theirs, is 1. */
+static bool is_neutral(const case_data *data, const planted *p, int32_t tensor) {
+    const ftl_plan_tensor *of = &data->program->plan->tensors[tensor];
+    bool is_read = tensor < 64 && (p->multiplied >> tensor & 1);
+    return data->of->input == VERIFY_BLOCKS && of->type == FTL_F32 && !is_read &&
+           drawn(&data->of->draw, FOR_FACTORS, 0, 2);
+}
+
+void drawn_row(const case_data *data, const planted *p, int32_t tensor, int64_t count,
+               double *values) {
+    const verify_draw *d = &data->of->draw;
+    if (!d->seed) return;
+    bool is_read = tensor < 64 && (p->multiplied >> tensor & 1);
+    for (int64_t e = 0; e < count && d->gain == DRAWN_ONE_SIGN && is_read; e++)
+        values[e] = fabs(values[e]);
+    for (int64_t e = 0; e < count && is_neutral(data, p, tensor); e++) values[e] = 1;
 }
 
 /* --- names ------------------------------------------------------------------------------------ */

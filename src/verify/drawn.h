@@ -54,7 +54,9 @@ typedef enum drawn_scalar {
     DRAWN_BELOW,  /* the same below 0 */
     DRAWN_BLOCKS, /* integers near blocks */
     DRAWN_ODD,    /* any of these for each */
-    DRAWN_SCALARS
+    DRAWN_SCALARS,
+    DRAWN_INSIDE = DRAWN_SCALARS /* of scores by blocks: a Mask's limit is then inside a block of
+                                    keys for one of the first rows */
 } drawn_scalar;
 
 /* Where scores have their size from, and which Input is larger or smaller by a power of two. */
@@ -64,7 +66,8 @@ typedef enum drawn_gain {
     DRAWN_LARGE_QUERIES,
     DRAWN_ONE_LARGER, /* a tensor 2^5 times as large, or 2^8 */
     DRAWN_ONE_SMALLER,
-    DRAWN_GAINS
+    DRAWN_GAINS,
+    DRAWN_ONE_SIGN = DRAWN_GAINS /* what products read has no element below 0 */
 } drawn_gain;
 
 /* VERIFY_BLOCKS: a query's share of an element, and the score of a key for it. */
@@ -85,6 +88,10 @@ double drawn_scalar_value(const case_data *data, int32_t scalar, double usual);
 int64_t drawn_length(const case_data *data, uint64_t stream, uint64_t at, int64_t limit);
 /* By how much the elements of an Input are larger: mostly of one that makes no scores. */
 double drawn_factor(const case_data *data, const planted *p, int32_t tensor);
+
+/* Changes a row of an Input further: scores of one sign, factors that leave scores as planted. */
+void drawn_row(const case_data *data, const planted *p, int32_t tensor, int64_t count,
+               double *values);
 
 /* ", climbing in one row of 8, ..." for the name of a drawn case. */
 void drawn_describe(const verify_case *c, char *out, size_t capacity);

@@ -222,9 +222,8 @@ static void closed_formula(const case_data *data, expected_formula formula, aren
 
 /* --- interpretation --------------------------------------------------------------------------- */
 
-/* Runs a program into dense f32 outputs: enough digits to judge 16-bit results by. */
-static ftl_status run_into(ftl_context *context, const case_data *data, const ftl_source *source,
-                           ftl_arithmetic arithmetic, arena *memory, buffer **out) {
+ftl_status expected_run(ftl_context *context, const case_data *data, const ftl_source *source,
+                        ftl_arithmetic arithmetic, arena *memory, buffer **out) {
     const ftl_plan *plan = data->program->plan;
     ftl_tensor *tensors = arena_array(memory, ftl_tensor, plan->tensor_count + 1);
     buffer *wide = arena_array(memory, buffer, plan->tensor_count + 1);
@@ -262,7 +261,7 @@ static ftl_status interpretation(ftl_context *context, const case_data *data, ar
     const ftl_source *source = &data->program->sketch;
     buffer *wide;
     if (!source->text || !source->length) source = &data->program->code;
-    ftl_status status = run_into(context, data, source, FTL_EXACT, memory, &wide);
+    ftl_status status = expected_run(context, data, source, FTL_EXACT, memory, &wide);
     for (int32_t t = 0; !status && t < plan->tensor_count; t++) {
         if (plan->tensors[t].role != FTL_OUTPUT) continue;
         take_rows(&wide[t], outputs[t].values);
@@ -293,8 +292,8 @@ static ftl_status find_errors(ftl_context *context, const case_data *data, arena
     buffer *wide;
     if (!sketch->text || !sketch->length) return FTL_OK;
     narrow kind = narrow_of(data->program);
-    ftl_status status = run_into(context, data, sketch,
-                                 kind.products ? FTL_ERRORS_OF_BYTES : FTL_ERRORS, memory, &wide);
+    ftl_status status = expected_run(
+        context, data, sketch, kind.products ? FTL_ERRORS_OF_BYTES : FTL_ERRORS, memory, &wide);
     if (status == FTL_INVALID_ARGUMENT) return FTL_OK; /* they are not known of all programs */
     for (int32_t t = 0; !status && t < plan->tensor_count; t++) {
         if (plan->tensors[t].role != FTL_OUTPUT) continue;

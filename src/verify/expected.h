@@ -4,6 +4,7 @@
 #ifndef FLASHTL_VERIFY_EXPECTED_H
 #define FLASHTL_VERIFY_EXPECTED_H
 
+#include "flashtl/execute.h"
 #include "verify/inputs.h"
 #include "verify/reference.h"
 
@@ -48,6 +49,12 @@ expected_formula expected_choose(const verify_program *program);
  */
 ftl_status expected_make(ftl_context *context, const case_data *data, double flops_most,
                          arena *memory, expected **outputs);
+
+/* Runs a program on a case's inputs into dense f32 outputs, by position in plan->tensors: enough
+ * digits to judge 16-bit results by.
+ */
+ftl_status expected_run(ftl_context *context, const case_data *data, const ftl_source *source,
+                        ftl_arithmetic arithmetic, arena *memory, buffer **out);
 
 /* One head of an attention case, for a closer look: the matrices and the options. */
 typedef struct expected_head {

@@ -213,7 +213,7 @@ static ftl_status open_emulator(ftl_context *context, verify_machine *m, int32_t
     if (ptx) status = ftl_emulator_open(context, plan, ptx, length, plan->kernel, &m->emulators[i]);
     else status = ftl_context_fail(context, FTL_NO_COMPILER, "%s gave no PTX", image.compiler);
     ftl_image_done(&image);
-    m->runner = (verify_runner){m->title, emulate, m, EMULATOR_FLOPS, REPEATED_FLOPS};
+    m->runner = (verify_runner){m->title, emulate, m, EMULATOR_FLOPS, REPEATED_FLOPS, false};
     return status;
 }
 
@@ -226,7 +226,7 @@ static ftl_status open_gpu(ftl_context *context, verify_machine *m, int32_t i) {
               : ftl_module_load(context, m->runtime, kernel.plan, kernel.cuda, &m->modules[i]);
     if (!status && !m->timer) status = ftl_timer_new(context, m->runtime, &m->timer);
     snprintf(m->title, sizeof m->title, "GPU (%s)", kernel.plan->target);
-    m->runner = (verify_runner){m->title, run_on_gpu, m, GPU_FLOPS, 0};
+    m->runner = (verify_runner){m->title, run_on_gpu, m, GPU_FLOPS, 0, false};
     return status;
 }
 
@@ -243,7 +243,8 @@ ftl_status verify_machine_open(ftl_context *context, const verify_program *progr
     verify_machine *m = calloc(1, sizeof *m);
     if (!m) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     m->program = program, m->runtime = runtime, m->kernel_count = count;
-    m->runner = (verify_runner){"interpreter", interpret, m, INTERPRETER_FLOPS, REPEATED_FLOPS};
+    m->runner =
+        (verify_runner){"interpreter", interpret, m, INTERPRETER_FLOPS, REPEATED_FLOPS, true};
     ftl_status status = FTL_OK;
     for (int32_t i = 0; needs_kernel && i < count && !status; i++) {
         status = on == VERIFY_EMULATOR ? open_emulator(context, m, i) : open_gpu(context, m, i);

@@ -1,6 +1,6 @@
 #include "base/number.h"
 #include "base/os.h"
-#include "verify/judge.h"
+#include "verify/exact.h"
 #include "verify/random.h"
 #include "verify/tables.h"
 
@@ -229,6 +229,26 @@ static void judge_all(run *w, case_data *data, const expected *wanted, const tak
     }
 }
 
+/* A drawn case that passes is run without rounding, too. Nothing is known where that does not come
+ * to an end.
+ */
+static void judge_exactly(run *w, case_data *data, const expected *wanted, verify_result *r) {
+    const ftl_plan *plan = data->program->plan;
+    buffer *wide;
+    if (!w->runner->is_interpreter || !data->of->draw.seed || !exact_is_known(data)) return;
+    ftl_status status = exact_run(w->context, data, &w->memory, &wide);
+    w->ran_out |= status == FTL_NO_MEMORY;
+    for (int32_t t = 0; !status && t < plan->tensor_count; t++) {
+        if (plan->tensors[t].role != FTL_OUTPUT) continue;
+        judged output = {.expected = &wanted[t], .got = buffer_load(&wide[t], &w->memory)};
+        judgement j;
+        if (exact_is_right(&output, &w->memory, &j)) continue;
+        keep(r, plan->tensors[t].name, &j);
+        describe_failure(w, data, &output, &j, r);
+        return;
+    }
+}
+
 static bool is_repeated(const run *w, const verify_case *c) {
     return w->runner->repeated_flops_most <= 0 || c->flops <= w->runner->repeated_flops_most;
 }
@@ -243,6 +263,7 @@ static void run_launches(run *w, case_data *data, const expected *wanted, verify
     if (!check_memory(data, BUFFER_POISON, hashes, r)) return;
     if (!is_repeated(w, data->of)) {
         judge_all(w, data, wanted, first, r);
+        if (r->verdict == VERIFY_PASSED) judge_exactly(w, data, wanted, r);
         return;
     }
     poison_outputs(data, BUFFER_POISON_AGAIN);
@@ -251,6 +272,7 @@ static void run_launches(run *w, case_data *data, const expected *wanted, verify
     if (!check_memory(data, BUFFER_POISON_AGAIN, hashes, r)) return;
     judge_all(w, data, wanted, first, r);
     if (r->verdict == VERIFY_PASSED) check_repeated(w, data, first, second, r);
+    if (r->verdict == VERIFY_PASSED) judge_exactly(w, data, wanted, r);
 }
 
 static void write_repro(const run *w, const verify_case *c, verify_result *r) {

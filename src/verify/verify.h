@@ -66,6 +66,7 @@ typedef struct verify_runner {
      * but repeat itself, and that finds reads of what nothing wrote, has little to gain from it.
      */
     double repeated_flops_most;
+    bool is_interpreter; /* of drawn cases the text is run without rounding, too */
 } verify_runner;
 
 typedef enum verify_on { VERIFY_INTERPRETER = 1, VERIFY_EMULATOR = 2, VERIFY_GPU = 3 } verify_on;

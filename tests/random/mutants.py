@@ -441,7 +441,7 @@ def options(description, count):
     p.add_argument("--count", type=int, default=count, help="how many mutants, about")
     p.add_argument("--only", default="", help="mutants of the programs of these seeds alone: 3,17")
     p.add_argument("--each", type=int, default=12, help="mutants of each program")
-    p.add_argument("--more", type=int, default=64, help="drawn cases for those that the others let pass")
+    p.add_argument("--more", type=int, default=256, help="drawn cases for those that the others let pass")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--timeout", type=float, default=600)
     p.add_argument("--seconds", type=float, default=1e9, help="ends after so long with what there is")

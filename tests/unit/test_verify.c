@@ -50,7 +50,7 @@ static ftl_status judge(fault planted, const ftl_plan *plan, bool is_causal, con
                               .setting_count = is_causal ? 2 : 1,
                               .sketch = SAMPLE_SKETCH,
                               .plan = plan};
-    verify_runner runner = {"a C function", sample_launch, &k, 2e8, 0};
+    verify_runner runner = {"a C function", sample_launch, &k, 2e8, 0, false};
     verify_options options = {.shapes = shapes,
                               .seed = 5,
                               .cases = cases,

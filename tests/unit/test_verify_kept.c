@@ -90,7 +90,7 @@ static ftl_status judge(const char *text, fault planted, record *r, kernel *k) {
     *k = (kernel){.source = {"scatter.tl", text, strlen(text)}, .fault = planted};
     assert_int_equal(ftl_parameters(context, &k->source, FTL_F16, &plan), FTL_OK);
     verify_program program = {.sketch = k->source, .plan = plan};
-    verify_runner runner = {"a C function", launch, k, 2e8, 2e8};
+    verify_runner runner = {"a C function", launch, k, 2e8, 2e8, false};
     verify_options options = {.seed = 5, .on_result = on_result, .user = r};
     ftl_status status = verify_run(context, &program, &runner, &options, &summary);
     r->is_open = summary.open != NULL;
