@@ -32,6 +32,29 @@ typedef struct ftl_pages {
     int64_t columns, stride; /* entries of a row, and from row to row */
 } ftl_pages;
 
+/* What else decides the scores, and which keys a query sees. All 0: nothing does.
+ *
+ * A query sees a key where each of these, 'causal' and 'window' let it. Places are those that
+ * 'causal' compares. 'sinks', 'alibi_slopes', 'bias', 'padding', whether there is a window of two
+ * sides, and 'chunk' make kernels of their own; how wide that window is does not.
+ */
+typedef struct ftl_scoring {
+    uint64_t sinks;        /* f32 (q_heads): of each head one more score in the denominator, of no
+                              key; it counts in lse, too. Minus infinity: none */
+    uint64_t alibi_slopes; /* f32 (q_heads): a score falls by the distance times the slope */
+    uint64_t bias; /* f32 (batch, head, query, key), of ftl_varlen (head, token, key): is added to
+                      scores that are scaled and capped. Device address, a multiple of 4; a key's
+                      column is its number in the sequence, and columns lie side by side */
+    int64_t bias_batch_stride, bias_head_stride, bias_query_stride; /* elements; 0: one for all */
+    int64_t bias_columns;  /* as many as the longest sequence has keys, at least */
+    uint64_t padding;      /* i32 (batch): so many keys of a sequence, the first ones, are
+                              seen by no query. Their elements have to be finite */
+    int32_t window_before; /* above 0: no key so many or more places before its own */
+    int32_t window_after;  /* above 0: nor so many or more after it */
+    int32_t chunk;         /* above 0: keys of its own chunk of so many places alone; the
+                              first one begins with the first key that is no padding */
+} ftl_scoring;
+
 /* Attention over sequences of any lengths, one after the other in memory (cumulative lengths).
  *
  * Sequence b has the queries q_start[b] ... q_start[b + 1] - 1 of q and the keys kv_start[b] ...
@@ -58,6 +81,7 @@ typedef struct ftl_varlen {
     bool is_first;  /* places are counted from the first ones instead */
     int32_t window; /* above 0: and none window or more places away from that */
     double softcap; /* above 0: scores become softcap * tanh(score / softcap) */
+    ftl_scoring scoring;
 } ftl_varlen;
 
 #define FTL_VARLEN_INIT FTL_STRUCT_INIT(ftl_varlen)
@@ -89,6 +113,7 @@ typedef struct ftl_decode {
     bool causal;    /* query i of q_len sees keys up to i + kv_len - q_len; of no matter for 1 */
     int32_t window; /* above 0: and none window or more places away from that */
     double softcap; /* above 0: scores become softcap * tanh(score / softcap) */
+    ftl_scoring scoring;
 } ftl_decode;
 
 #define FTL_DECODE_INIT FTL_STRUCT_INIT(ftl_decode)
@@ -105,6 +130,39 @@ FTL_API ftl_status ftl_attention_decode_prepare(ftl_context *context, ftl_runtim
  */
 FTL_API ftl_status ftl_attention_decode_workspace(ftl_context *context, ftl_runtime *runtime,
                                                   const ftl_decode *decode, size_t *bytes);
+
+/* Latent attention of the last tokens of sequences, absorbed: all heads share one key a token, and
+ * its first value_dim columns are the value. DeepSeek's has 128 heads of 576, of which 512 are the
+ * value and 64 are rotated. Start from FTL_MLA_INIT.
+ */
+typedef struct ftl_mla {
+    size_t struct_bytes; /* sizeof(ftl_mla) */
+    ftl_type dtype;      /* of q, cache and o: FTL_F16, or FTL_BF16 where the GPU has it */
+    int64_t batch, q_len, heads;
+    int64_t head_dim, value_dim; /* of q and the cache, of o: value_dim is at most head_dim */
+    ftl_attention_tensor q;      /* (batch, q_len, head, head_dim) */
+    ftl_attention_tensor cache;  /* (page, slot, head_dim): 'batch_stride' leads from page to
+                                    page, 'length_stride' from slot to slot */
+    ftl_attention_tensor o;      /* (batch, q_len, head, value_dim) */
+    ftl_attention_tensor lse;    /* log-sum-exp, f32 (batch, q_len, head); address 0: none */
+    ftl_pages pages;             /* page_len is above 0 */
+    uint64_t kv_lens;            /* i32 (batch): keys of each sequence, the new ones included */
+    uint64_t workspace;          /* device address, a multiple of 16 */
+    size_t workspace_bytes;      /* at least what ftl_mla_decode_workspace says */
+    double scale; /* above 0. Of no use here is 1 / sqrt(head_dim): it is that of the heads before
+                     they were absorbed, DeepSeek's 1 / sqrt(128 + 64) */
+    bool causal;  /* query i of q_len sees keys up to i + kv_len - q_len; of no matter for 1 */
+} ftl_mla;
+
+#define FTL_MLA_INIT FTL_STRUCT_INIT(ftl_mla)
+
+/* As those of ftl_attention_decode. 'heads' is a constant of the kernel, too. */
+FTL_API ftl_status ftl_mla_decode(ftl_context *context, ftl_runtime *runtime, const ftl_mla *mla,
+                                  void *stream);
+FTL_API ftl_status ftl_mla_decode_prepare(ftl_context *context, ftl_runtime *runtime,
+                                          const ftl_mla *mla);
+FTL_API ftl_status ftl_mla_decode_workspace(ftl_context *context, ftl_runtime *runtime,
+                                            const ftl_mla *mla, size_t *bytes);
 
 /* Puts new keys and values into their places of a cache in pages; keys, and queries where there are
  * any, are rotated by their places before (rotary embedding). Nothing else of the cache changes.

@@ -12,10 +12,10 @@ from ._attention import attention
 from ._errors import DiagnosticError, Error
 from ._library import configure, gpus, sketch, version
 from ._program import Outputs, Program, Verification, compile
-from ._serving import decode, varlen_attention
+from ._serving import decode, mla_decode, varlen_attention
 
 __all__ = ["DiagnosticError", "Error", "Outputs", "Program", "Verification", "attention", "compile", "configure", "decode", "gpus",
-           "sketch", "varlen_attention"]
+           "mla_decode", "sketch", "varlen_attention"]
 
 
 def __getattr__(name):

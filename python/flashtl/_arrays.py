@@ -166,6 +166,8 @@ def is_array(value):
 
 def array_of(name, value):
     """An argument of a call as an Array; what it says of the argument begins with its name."""
+    if isinstance(value, Array):
+        return value
     numpy = sys.modules.get("numpy")
     if is_torch(value):
         found = of_torch(name, value)

@@ -122,6 +122,12 @@ class ftl_pages(c.Structure):
     _fields_ = [("page_len", c.c_int64), ("count", c.c_int64), ("table", c.c_uint64), ("columns", c.c_int64), ("stride", c.c_int64)]
 
 
+class ftl_scoring(c.Structure):
+    _fields_ = [("sinks", c.c_uint64), ("alibi_slopes", c.c_uint64), ("bias", c.c_uint64), ("bias_batch_stride", c.c_int64),
+                ("bias_head_stride", c.c_int64), ("bias_query_stride", c.c_int64), ("bias_columns", c.c_int64),
+                ("padding", c.c_uint64), ("window_before", c.c_int32), ("window_after", c.c_int32), ("chunk", c.c_int32)]
+
+
 class ftl_varlen(c.Structure):
     _fields_ = [("struct_bytes", c.c_size_t), ("dtype", c.c_int), ("batch", c.c_int64), ("q_tokens", c.c_int64),
                 ("kv_tokens", c.c_int64), ("max_q_len", c.c_int64), ("q_heads", c.c_int64), ("kv_heads", c.c_int64),
@@ -129,7 +135,7 @@ class ftl_varlen(c.Structure):
                 ("v", ftl_attention_tensor), ("o", ftl_attention_tensor), ("lse", ftl_attention_tensor), ("q_start", c.c_uint64),
                 ("kv_start", c.c_uint64), ("q_used", c.c_uint64), ("kv_used", c.c_uint64), ("pages", ftl_pages),
                 ("scale", c.c_double), ("causal", c.c_bool), ("is_first", c.c_bool), ("window", c.c_int32),
-                ("softcap", c.c_double)]
+                ("softcap", c.c_double), ("scoring", ftl_scoring)]
 
 
 class ftl_decode(c.Structure):
@@ -138,4 +144,11 @@ class ftl_decode(c.Structure):
                 ("q", ftl_attention_tensor), ("k", ftl_attention_tensor), ("v", ftl_attention_tensor),
                 ("o", ftl_attention_tensor), ("lse", ftl_attention_tensor), ("pages", ftl_pages), ("kv_lens", c.c_uint64),
                 ("workspace", c.c_uint64), ("workspace_bytes", c.c_size_t), ("scale", c.c_double), ("causal", c.c_bool),
-                ("window", c.c_int32), ("softcap", c.c_double)]
+                ("window", c.c_int32), ("softcap", c.c_double), ("scoring", ftl_scoring)]
+
+
+class ftl_mla(c.Structure):
+    _fields_ = [("struct_bytes", c.c_size_t), ("dtype", c.c_int), ("batch", c.c_int64), ("q_len", c.c_int64), ("heads", c.c_int64),
+                ("head_dim", c.c_int64), ("value_dim", c.c_int64), ("q", ftl_attention_tensor), ("cache", ftl_attention_tensor),
+                ("o", ftl_attention_tensor), ("lse", ftl_attention_tensor), ("pages", ftl_pages), ("kv_lens", c.c_uint64),
+                ("workspace", c.c_uint64), ("workspace_bytes", c.c_size_t), ("scale", c.c_double), ("causal", c.c_bool)]

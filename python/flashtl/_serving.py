@@ -8,10 +8,12 @@ from ._arrays import CPU, array_of, check_output, empty, one_device
 from ._attention import check_heads, check_types, positive, program_of, renamed
 from ._library import call, runtime, sketch
 from ._program import MACHINES
+from ._scoring import NAMES, OPTIONS, Scoring
 
 
 def varlen_attention(q, k, v, q_starts, kv_starts=None, *, table=None, q_lens=None, kv_lens=None, max_q_len=None, causal=False,
-                     window=None, softcap=None, scale=None, align="last", return_lse=False, out=None, on=None, gpu=None):
+                     window=None, softcap=None, scale=None, align="last", sinks=None, alibi=None, bias=None, padding=None, before=None,
+                     after=None, chunk=None, return_lse=False, out=None, on=None, gpu=None):
     """Attention over sequences of any lengths: o, or (o, lse), of q (token, heads, d).
 
     Sequence b has the queries q_starts[b] ... q_starts[b + 1] - 1, and of k and v (token, heads, d) the keys kv_starts[b] ...
@@ -23,23 +25,44 @@ def varlen_attention(q, k, v, q_starts, kv_starts=None, *, table=None, q_lens=No
     align            "last": a sequence's last query is at the place of its last key; "first": the first at the first key's
 
     All tables are int32. Rows that no sequence has stay as they are in 'out', and are 0 where none is given. The other arguments are
-    those of attention().
+    those of attention(), and
     """
-    call_ = Varlen(q, k, v, {"q_starts": q_starts, "kv_starts": kv_starts, "table": table, "q_lens": q_lens, "kv_lens": kv_lens}, out)
+    scoring = Scoring(dict(sinks=sinks, alibi=alibi, bias=bias, padding=padding, before=before, after=after, chunk=chunk))
+    tables = {"q_starts": q_starts, "kv_starts": kv_starts, "table": table, "q_lens": q_lens, "kv_lens": kv_lens}
+    call_ = Varlen(q, k, v, tables, scoring, out)
     call_.choose(causal, window, softcap, scale, max_q_len, align)
     return call_.run(return_lse, on, gpu)
 
 
-def decode(q, k, v, table, kv_lens, *, causal=True, window=None, softcap=None, scale=None, return_lse=False, out=None, on=None,
-           gpu=None):
+def decode(q, k, v, table, kv_lens, *, causal=True, window=None, softcap=None, scale=None, sinks=None, alibi=None, bias=None,
+           padding=None, before=None, after=None, chunk=None, return_lse=False, out=None, on=None, gpu=None):
     """Attention of the last tokens of sequences to their keys in pages: o, or (o, lse), of q (batch, tokens, heads, d).
 
     k and v are pages, (page, slot, heads, d): key i of sequence b is in slot i % slots of page table[b, i // slots]; kv_lens[b] is how
-    many it has, the new ones included. Both tables are int32. The other arguments are those of attention().
+    many it has, the new ones included. Both tables are int32. The other arguments are those of attention(), and
     """
-    call_ = Decode(q, k, v, {"table": table, "kv_lens": kv_lens}, out)
+    scoring = Scoring(dict(sinks=sinks, alibi=alibi, bias=bias, padding=padding, before=before, after=after, chunk=chunk))
+    call_ = Decode(q, k, v, {"table": table, "kv_lens": kv_lens}, scoring, out)
     call_.choose(causal, window, softcap, scale)
     return call_.run(return_lse, on, gpu)
+
+
+def mla_decode(q, cache, table, kv_lens, *, scale, value_dim=512, causal=True, return_lse=False, out=None, on=None, gpu=None):
+    """Latent attention of the last tokens of sequences, absorbed: o, or (o, lse), of q (batch, tokens, heads, d).
+
+    All heads share the keys of 'cache', (page, slot, d) or (page, slot, 1, d), of which the first 'value_dim' columns are the values.
+    The scale is that of the heads before they were absorbed: DeepSeek's is 192 ** -0.5, where d is 576. The other arguments are those
+    of decode().
+    """
+    if scale is None:
+        raise ValueError("scale is a number above 0: that of the heads before they were absorbed")
+    call_ = Latent(q, cache, {"table": table, "kv_lens": kv_lens}, value_dim, out)
+    call_.choose(causal, None, None, scale)
+    return call_.run(return_lse, on, gpu)
+
+
+varlen_attention.__doc__ += OPTIONS.format(axes="heads, token")
+decode.__doc__ += OPTIONS.format(axes="batch, heads, tokens")
 
 
 class Rows:
@@ -61,12 +84,12 @@ class Rows:
 class Serving:
     """What both calls have: arrays, tables, options, and where they run."""
 
-    def __init__(self, q, k, v, tables, out, q_axes, kv_axes):
-        self.q = Rows(array_of("q", q), q_axes)
+    def __init__(self, q, k, v, tables, scoring, out, q_axes, kv_axes):
+        self.q, self.scoring = Rows(array_of("q", q), q_axes), scoring
         self.k, self.v = Rows(array_of("k", k), kv_axes), Rows(array_of("v", v), kv_axes)
         self.tables = {name: array_of(name, value) for name, value in tables.items() if value is not None}
         self.out, self.given = out, None if out is None else Rows(array_of("out", out), q_axes)
-        self.inputs = [self.q.array, self.k.array, self.v.array, *self.tables.values()]
+        self.inputs = [self.q.array, self.k.array, self.v.array, *self.tables.values(), *scoring.arrays.values()]
         self.device = one_device([*self.inputs, *([self.given.array] if self.given else [])])
         check_types(self.q.array, self.k.array, self.v.array)
         if (self.k.before, self.k.heads) != (self.v.before, self.v.heads):
@@ -111,9 +134,6 @@ class Serving:
     def on_cpu(self, on, gpu):
         self.check_tables()
         text, arrays, numbers, pins = self.program()
-        arrays = {"Q_all": self.q.array, "O_all": self.given.array, **arrays}
-        if self.lse:
-            arrays["lse_all"] = self.lse
         named = {name: renamed(array, name, array.shape, array.strides) for name, array in arrays.items()}
         program_of(text, on, gpu, pins).run_arrays(named, {"scale": self.scale, **numbers})
 
@@ -137,6 +157,7 @@ class Serving:
             *first, length, head = self.lse.strides
             made.lse = _c.ftl_attention_tensor(self.lse.address, first[0] if first else 0, length, head)
         made.scale, made.causal, made.window, made.softcap = self.scale, self.causal, self.window, self.softcap
+        made.scoring = self.scoring.struct()
         return made
 
     def pages(self):
@@ -170,12 +191,13 @@ class Serving:
         if wrong.any():
             row, column = numpy.argwhere(wrong)[0]
             raise ValueError(f"'table' names pages from 0 to {pages - 1}; found {table[row, column]} at ({row}, {column})")
+        self.scoring.check_tables(lengths)
 
 
 class Varlen(Serving):
-    def __init__(self, q, k, v, tables, out):
+    def __init__(self, q, k, v, tables, scoring, out):
         is_paged = tables["table"] is not None
-        super().__init__(q, k, v, tables, out, ["token"], ["page", "slot"] if is_paged else ["token"])
+        super().__init__(q, k, v, tables, scoring, out, ["token"], ["page", "slot"] if is_paged else ["token"])
         needed, other = ("kv_lens", "kv_starts") if is_paged else ("kv_starts", None)
         if needed not in self.tables:
             raise TypeError(f"'{needed}' is missing: " + ("with a table it says how many keys there are" if is_paged
@@ -190,6 +212,7 @@ class Varlen(Serving):
         self.need("q_lens", [self.batch])
         self.need("kv_lens", [self.batch])
         self.need("table", [self.batch, None])
+        scoring.check(self.q.heads, self.batch, (self.q.heads, self.q.before[0]))
 
     def choose(self, causal, window, softcap, scale, max_q_len, align):
         self.set_options(causal, window, softcap, scale)
@@ -209,16 +232,23 @@ class Varlen(Serving):
         starts = self.values("kv_starts")
         if "kv_lens" in self.tables:
             self.check_lengths("kv_lens", starts[1:] - starts[:-1])
+        self.scoring.check_tables(self.values("kv_lens") if "kv_lens" in self.tables else starts[1:] - starts[:-1])
 
     def program(self):
         is_paged, names = "table" in self.tables, ("K_pool", "V_pool") if "table" in self.tables else ("K_all", "V_all")
-        text = sketch("varlen", causal=self.causal, first=self.is_first and (self.causal or self.window > 0),
-                      window=self.window or None, softcap=self.softcap or None, paged=is_paged, q_used="q_lens" in self.tables,
-                      kv_used="kv_lens" in self.tables and not is_paged, lse=bool(self.lse))
+        scoring, numbers = self.scoring.inputs(self.causal)
+        settings = self.scoring.settings(self.causal)
+        has_places = self.causal or self.window or any(settings[name] for name in ("sides", "chunk", "alibi"))
+        text = sketch("varlen", causal=self.causal, first=self.is_first and bool(has_places), **settings, window=self.window or None, softcap=self.softcap or None,
+                      paged=is_paged, q_used="q_lens" in self.tables, kv_used="kv_lens" in self.tables and not is_paged,
+                      lse=bool(self.lse))
         in_sketch = {"q_starts": "q_start", "kv_starts": "kv_start", "q_lens": "q_used", "kv_lens": "kv_lens" if is_paged else "kv_used"}
         tables = {in_sketch.get(name, name): array for name, array in self.tables.items()}
         pins = {"page_len": self.k.before[1]} if is_paged else {}
-        return text, {**dict(zip(names, (self.k.array, self.v.array))), **tables}, {"max_q_len": self.max_q_len}, pins
+        arrays = {"Q_all": self.q.array, "O_all": self.given.array, **dict(zip(names, (self.k.array, self.v.array))), **tables, **scoring}
+        if self.lse:
+            arrays["lse_all"] = self.lse
+        return text, arrays, {"max_q_len": self.max_q_len, **numbers}, pins
 
     def launch(self, torch, stream):
         made = self.fill(_c.ftl_varlen())
@@ -232,33 +262,88 @@ class Varlen(Serving):
 
 
 class Decode(Serving):
-    def __init__(self, q, k, v, tables, out):
+    CALL, STRUCT = "ftl_attention_decode", _c.ftl_decode
+
+    def __init__(self, q, k, v, tables, scoring, out):
         for name in ("table", "kv_lens"):
             if tables[name] is None:
                 raise TypeError(f"'{name}' is missing")
-        super().__init__(q, k, v, tables, out, ["batch", "tokens"], ["page", "slot"])
-        self.need("table", [self.q.before[0], None])
-        self.need("kv_lens", [self.q.before[0]])
+        super().__init__(q, k, v, tables, scoring, out, ["batch", "tokens"], ["page", "slot"])
+        batch, tokens = self.q.before
+        self.need("table", [batch, None])
+        self.need("kv_lens", [batch])
+        scoring.check(self.q.heads, batch, (batch, self.q.heads, tokens))
 
     choose = Serving.set_options
     check_tables = Serving.check_pages
+    is_latent = False
 
     def program(self):
-        text = sketch("paged_decode", group=self.q.heads // self.k.heads, causal=self.causal, window=self.window or None,
+        scoring, numbers = self.scoring.inputs(self.causal)
+        columns = columns_of(self.v.d) if self.is_latent else None
+        text = sketch("decode", group=self.q.heads // self.k.heads, page_len=self.k.before[1], causal=self.causal,
+                      latent=self.is_latent, columns=columns, **self.scoring.settings(self.causal), window=self.window or None,
                       softcap=self.softcap or None, lse=bool(self.lse))
-        arrays = {"K_pool": self.k.array, "V_pool": self.v.array, **self.tables}
-        return text, arrays, {}, {"page_len": self.k.before[1]}
+        arrays = {"Q": heads_first(self.q.array), "K": self.k.array, "O": heads_first(self.given.array), **self.tables, **scoring}
+        if not self.is_latent:
+            arrays["V"] = self.v.array
+        if self.lse:
+            arrays["lse"] = heads_first(self.lse)
+        return text, arrays, {"splits": SPLITS, **numbers}, {}
 
     def launch(self, torch, stream):
-        made = self.fill(_c.ftl_decode())
+        made = self.fill(self.STRUCT())
         made.batch, made.q_len = self.q.before
         made.pages, made.kv_lens = self.pages(), self.address("kv_lens")
         size = c.c_size_t()
-        call("ftl_attention_decode_workspace", runtime(), c.byref(made), c.byref(size))
+        call(f"{self.CALL}_workspace", runtime(), c.byref(made), c.byref(size))
         # Freed in the stream's order, as all of PyTorch's memory.
         workspace = torch.empty((size.value,), dtype=torch.uint8, device=self.device) if size.value else None
         made.workspace, made.workspace_bytes = workspace.data_ptr() if size.value else 0, size.value
-        call("ftl_attention_decode", runtime(), c.byref(made), stream)
+        call(self.CALL, runtime(), c.byref(made), stream)
+
+
+class Latent(Decode):
+    """One key head, whose rows have the values in front."""
+    CALL, STRUCT = "ftl_mla_decode", _c.ftl_mla
+    is_latent = True
+
+    def __init__(self, q, cache, tables, value_dim, out):
+        rows = array_of("cache", cache)
+        if len(rows.shape) == 4 and rows.shape[2] == 1:
+            rows = renamed(rows, "cache", (*rows.shape[:2], rows.shape[3]), (*rows.strides[:2], rows.strides[3]))
+        if len(rows.shape) != 3:
+            raise ValueError(f"'cache' has the axes (page, slot, d), or (page, slot, 1, d); found an array of {len(rows.shape)}")
+        pages, slots, d = rows.shape
+        width = positive("value_dim", value_dim, is_whole=True)
+        if not 0 < width <= d:
+            raise ValueError(f"value_dim is from 1 to {d}, the elements of a key; found {value_dim!r}")
+        strides = (*rows.strides[:2], rows.strides[1], rows.strides[2])
+        keys, values = (renamed(rows, "cache", (pages, slots, 1, n), strides) for n in (d, width))
+        super().__init__(q, keys, values, tables, Scoring(dict.fromkeys((*NAMES, "before", "after", "chunk"))), out)
+
+    def fill(self, made):
+        made.struct_bytes, made.dtype = c.sizeof(made), _c.TYPES[self.q.array.type]
+        made.heads, made.head_dim, made.value_dim = self.q.heads, self.q.d, self.v.d
+        made.q, made.cache, made.o = (rows.struct() for rows in (self.q, self.k, self.given))
+        if self.lse:
+            made.lse = _c.ftl_attention_tensor(self.lse.address, *self.lse.strides)
+        made.scale, made.causal = self.scale, self.causal
+        return made
+
+
+SPLITS = 2  # of the keys, on the CPU
+
+
+def columns_of(value_dim):
+    """As the library has it: of latent values a block makes 256 columns at most."""
+    return value_dim if value_dim <= 256 else next(n for n in range(256, 0, -8) if value_dim % n == 0)
+
+
+def heads_first(array):
+    """(batch, tokens, heads, ...) as (batch, heads, tokens, ...)."""
+    swap = lambda axes: (axes[0], axes[2], axes[1], *axes[3:])
+    return renamed(array, array.name, swap(array.shape), swap(array.strides))
 
 
 def short(values):

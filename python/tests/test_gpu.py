@@ -373,6 +373,34 @@ class Serving(Case):
                                                                                     kv_lens=lengths, max_q_len=2))
         self.assertEqual((a.kv_used, a.kv_start, a.max_q_len, a.pages.count, a.k.batch_stride), (lengths.data_ptr(), 0, 2, 9, 2048))
 
+    def test_scoring(self):
+        q, k, table, lengths = tensor(3, 2, 8, 64), tensor(9, 16, 2, 64), tensor(3, 5, dtype=np.int32), tensor(3, dtype=np.int32)
+        sinks, slopes, bias, padding = (tensor(8, dtype=np.float32), tensor(8, dtype=np.float32),
+                                        tensor(3, 1, 2, 80, dtype=np.float32), tensor(3, dtype=np.int32))
+        o, a = self.spied("ftl_attention_decode", lambda: flashtl.decode(
+            q, k, k, table, lengths, causal=False, sinks=sinks, alibi=slopes, bias=bias, padding=padding, before=7, after=3, chunk=64))
+        s = a.scoring
+        self.assertEqual((s.sinks, s.alibi_slopes, s.bias, s.padding), tuple(x.data_ptr() for x in (sinks, slopes, bias, padding)))
+        self.assertEqual((s.bias_batch_stride, s.bias_head_stride, s.bias_query_stride, s.bias_columns), (160, 0, 80, 80))
+        self.assertEqual((s.window_before, s.window_after, s.chunk), (7, 3, 64))
+        starts, bias = tensor(4, dtype=np.int32), tensor(8, 6, 80, dtype=np.float32)
+        o, a = self.spied("ftl_attention_varlen", lambda: flashtl.varlen_attention(tensor(6, 8, 64), k, k, starts, table=table,
+                                                                                    kv_lens=lengths, bias=bias))
+        s = a.scoring
+        self.assertEqual((s.bias_batch_stride, s.bias_head_stride, s.bias_query_stride, s.bias_columns, s.sinks), (0, 480, 80, 80, 0))
+        self.says(ValueError, "of 'sinks' must be contiguous", flashtl.decode, q, k, k, table, lengths,
+                  sinks=Tensor(np.zeros(16, np.float32)[::2]))
+
+    def test_latent(self):
+        q, cache, table, lengths = tensor(3, 2, 16, 96), tensor(9, 16, 96), tensor(3, 5, dtype=np.int32), tensor(3, dtype=np.int32)
+        (o, lse), a = self.spied("ftl_mla_decode", lambda: flashtl.mla_decode(q, cache, table, lengths, scale=0.5, value_dim=64,
+                                                                              return_lse=True))
+        self.assertEqual((o.shape, lse.shape), ((3, 2, 16, 64), (3, 2, 16)))
+        self.assertEqual((a.batch, a.q_len, a.heads, a.head_dim, a.value_dim, a.scale, a.causal), (3, 2, 16, 96, 64, 0.5, True))
+        self.assertEqual((a.cache.address, a.cache.batch_stride, a.cache.length_stride), (cache.data_ptr(), 16 * 96, 96))
+        self.assertEqual((a.pages.page_len, a.pages.count, a.pages.table, a.kv_lens), (16, 9, table.data_ptr(), lengths.data_ptr()))
+        self.assertEqual((a.lse.address, a.lse.batch_stride, a.lse.length_stride, a.lse.head_stride), (lse.data_ptr(), 32, 16, 1))
+
     def test_refused(self):
         q, k, table, lengths = tensor(3, 1, 8, 64), tensor(9, 16, 2, 64), tensor(3, 5, dtype=np.int32), tensor(3, dtype=np.int32)
         says, run, before = self.says, flashtl.decode, driver.launches

@@ -23,6 +23,33 @@ def pages_of(table, lengths, pool):
     return [pool[table[b]].reshape(-1, *pool.shape[2:])[:length] for b, length in enumerate(lengths)]
 
 
+def scored(q, k, v, head_count, place, scale=None, first=0, sinks=None, alibi=None, bias=None, before=None, after=None, chunk=None,
+           causal=False):
+    """(o, lse) of one sequence, written down row by row; place: of its first query."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    o, lse = np.zeros((*q.shape[:2], v.shape[2])), np.full(q.shape[:2], -np.inf)
+    for i, head in itertools.product(range(q.shape[0]), range(head_count)):
+        at, keys = place + i, np.arange(len(k))
+        score = k[:, head // group] @ q[i, head] * (scale or q.shape[2] ** -0.5)
+        score -= (0 if alibi is None else alibi[head]) * abs(keys - at)
+        score += 0 if bias is None else bias[head, i, :len(k)]
+        seen = (keys >= first) & (keys > at - (before or 999)) & (keys < at + (after or 999)) & ((keys <= at) | (not causal))
+        if chunk:
+            seen &= (keys - first) // chunk == (at - first) // chunk
+        weights, rows = score[seen], v[:, head // group][seen]
+        if sinks is not None:
+            weights, rows = np.append(weights, sinks[head]), np.vstack([rows, np.zeros(v.shape[2])])
+        if len(weights):
+            lse[i, head] = np.log(np.exp(weights - weights.max()).sum()) + weights.max()
+            o[i, head] = np.exp(weights - lse[i, head]) @ rows
+    return o, lse
+
+
+def floats(*shape, seed=7):
+    return random(*shape, seed=seed, dtype=np.float32)
+
+
 class Varlen(Case):
     q_starts, kv_starts = ints(0, 5, 5, 12, 13), ints(2, 9, 12, 15, 15)
     q, k, v = random(20, 4, 16), random(18, 2, 16, seed=2), random(18, 2, 24, seed=3)
@@ -45,6 +72,23 @@ class Varlen(Case):
             wanted, wanted_lse = self.wanted(**options)
             self.close(o, wanted, ROUNDING)
             self.close(lse, wanted_lse, 1e-6)
+
+    def test_scoring(self):
+        padding, bias = ints(1, 0, 2, 0), floats(4, 20, 11)
+        for options in ({"sinks": floats(4)}, {"alibi": abs(floats(4))}, {"bias": bias}, {"bias": bias[:1, :1]}, {"padding": padding},
+                        {"before": 3, "after": 2}, {"after": 1}, {"chunk": 3}, {"causal": True, "chunk": 2, "before": 2, "after": 9},
+                        {"sinks": floats(4), "bias": bias, "padding": padding, "chunk": 2, "alibi": abs(floats(4)), "align": "first"}):
+            o, lse = flashtl.varlen_attention(self.q, self.k, self.v, self.q_starts, self.kv_starts, return_lse=True, **options)
+            for b in range(4):
+                rows, keys = slice(*self.q_starts[b:b + 2]), slice(*self.kv_starts[b:b + 2])
+                one = {**options, "first": options["padding"][b] if "padding" in options else 0}
+                place = 0 if one.pop("align", None) else (keys.stop - keys.start) - (rows.stop - rows.start)
+                one.pop("padding", None)
+                if "bias" in one:
+                    one["bias"] = np.broadcast_to(one["bias"], bias.shape)[:, rows]
+                wanted, wanted_lse = scored(self.q[rows], self.k[keys], self.v[keys], 4, place, **one)
+                self.close(o[rows], wanted, ROUNDING)
+                self.close(lse[rows], wanted_lse, 1e-5)
 
     def test_parts_of_sequences(self):
         for tables in ({"q_lens": ints(4, 0, 7, 1)}, {"kv_lens": ints(7, 1, 0, 0)}, {"max_q_len": 3}):
@@ -103,6 +147,15 @@ class Varlen(Case):
         says(ValueError, "max_q_len is a whole number", max_q_len=-1)
         says(ValueError, "align is", align=None)
         says(ValueError, "share memory", out=self.q, v=self.k)
+        says(ValueError, "'sinks' is float32 of the shape (4,)", sinks=floats(3))
+        says(ValueError, "'alibi' is float32", alibi=floats(4).astype(np.float16))
+        says(ValueError, "'padding' is int32 of the shape (4,)", padding=ints(1))
+        says(ValueError, "'padding' has more keys than a sequence", padding=ints(8, 0, 0, 0))
+        says(ValueError, "'padding' has more keys than a sequence, or fewer than 0", padding=ints(-1, 0, 0, 0))
+        says(ValueError, "'bias' is float32 of the shape (1 or 4, 1 or 20, keys)", bias=floats(2, 20, 9))
+        says(ValueError, "'bias' has 6 keys; a sequence has 7", bias=floats(4, 20, 6))
+        says(ValueError, "before is a whole number above 0", before=0)
+        says(ValueError, "chunk is a whole number above 0", chunk=1.5)
 
 
 class Decode(Case):
@@ -137,3 +190,53 @@ class Decode(Case):
         says(ValueError, "found 99 at (1, 1)", kv_lens=ints(1, 5, 1))
         says(ValueError, "multiple of those of k; found 3 and 2", q=self.q[:, :, :3])
         says(ValueError, "softcap is a number above 0", softcap=-1)
+        says(ValueError, "'bias' is float32 of the shape (1 or 3, 1 or 8, 1 or 2, keys)", bias=floats(8, 2, 9))
+        says(ValueError, "'bias' has 6 keys; a sequence has 7", bias=floats(1, 1, 1, 6))
+        says(ValueError, "'padding' has more keys than a sequence", padding=ints(0, 4, 0))
+
+    def test_scoring(self):
+        padding, bias = ints(2, 3, 0), floats(3, 8, 2, 7)
+        for options in ({"sinks": floats(8)}, {"alibi": abs(floats(8))}, {"bias": bias}, {"bias": bias[:, :1]}, {"padding": padding},
+                        {"before": 3, "causal": False, "after": 2}, {"chunk": 3}, {"before": 2, "window": 5},
+                        {"sinks": floats(8), "bias": bias, "padding": padding, "chunk": 4, "alibi": abs(floats(8))}):
+            o, lse = flashtl.decode(self.q, self.k, self.v, self.table, self.lengths, return_lse=True, **options)
+            for b, (k, v) in enumerate(zip(*(pages_of(np.clip(self.table, 0, 5), self.lengths, pool) for pool in (self.k, self.v)))):
+                one = {"causal": True, **options, "first": options["padding"][b] if "padding" in options else 0}
+                one.pop("padding", None), one.pop("window", None)
+                if "bias" in one:
+                    one["bias"] = np.broadcast_to(one["bias"], bias.shape)[b]
+                wanted, wanted_lse = scored(self.q[b], k, v, 8, self.lengths[b] - 2, **one)
+                self.close(o[b], wanted, ROUNDING)
+                self.close(lse[b], wanted_lse, 1e-5)
+
+
+class Latent(Case):
+    table, lengths = np.array([[3, 1], [0, 99], [2, 5]], np.int32), ints(7, 3, 0)
+    q, cache = random(3, 2, 5, 48), random(6, 4, 48, seed=2)
+
+    def test_rows_are_keys_and_values(self):
+        for cache, tokens in itertools.product((self.cache, self.cache[:, :, None]), (1, 2)):
+            q = np.ascontiguousarray(self.q[:, :tokens])
+            o, lse = flashtl.mla_decode(q, cache, self.table, self.lengths, scale=0.2, value_dim=32, return_lse=True)
+            for b, (rows,) in enumerate(zip(pages_of(np.clip(self.table, 0, 5), self.lengths, self.cache[:, :, None]))):
+                wanted, wanted_lse = scored(q[b], rows, rows[:, :, :32], 5, self.lengths[b] - tokens, scale=0.2, causal=True)
+                self.close(o[b], wanted, ROUNDING)
+                self.close(lse[b], wanted_lse, 1e-5)
+
+    def test_emulator(self):
+        q, cache, table = random(2, 1, 16, 576), random(3, 16, 576, seed=2), np.array([[2, 1], [0, 99]], np.int32)
+        found = flashtl.mla_decode(q, cache, table, ints(25, 16), scale=192 ** -0.5, on="emulator", gpu="a100")
+        self.close(found, flashtl.mla_decode(q, cache, table, ints(25, 16), scale=192 ** -0.5).astype(np.float64), 4e-3)
+
+    def test_refused(self):
+        def says(kind, text, q=self.q, cache=self.cache, table=self.table, kv_lens=self.lengths, scale=0.2, value_dim=32, **named):
+            self.says(kind, text, flashtl.mla_decode, q, cache, table, kv_lens, scale=scale, value_dim=value_dim, **named)
+
+        says(ValueError, "'cache' has the axes (page, slot, d)", cache=self.cache[0])
+        says(ValueError, "'cache' has the axes (page, slot, d)", cache=self.cache.reshape(6, 2, 2, 48))
+        says(ValueError, "value_dim is from 1 to 48", value_dim=56)
+        says(ValueError, "before they were absorbed", scale=None)
+        says(ValueError, "scale is a number above 0", scale=0)
+        says(ValueError, "'q' has vectors of 40 elements", q=self.q[..., :40])
+        says(ValueError, "'kv_lens' has lengths from 0 to 8", kv_lens=ints(1, 9, 1))
+        says(TypeError, "'table' is missing", table=None)

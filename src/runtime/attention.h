@@ -17,12 +17,13 @@ typedef enum attention_operator {
 /* What decides a kernel. Compared as bytes: begun by attention_key_begin, which sets it to zero. */
 typedef struct attention_key {
     int32_t operator, device, dtype, head_dim, value_dim;
-    int32_t window, group, top; /* settings of the sketch; 0: not set */
-    int32_t page_len, half;     /* pins: of a page; columns that are rotated, halved. 0: none */
-    int32_t nominal_q_len;      /* queries that the reasoner is asked for; 0: as the sketch says */
-    bool is_short;              /* made for short sequences */
+    int32_t window, group, top, chunk, columns; /* settings of the sketch; 0: not set */
+    int32_t page_len, half; /* pins: of a page; columns that are rotated, halved. 0: none */
+    int32_t nominal_q_len;  /* queries that the reasoner is asked for; 0: as the sketch says */
+    bool is_short;          /* made for short sequences */
     bool causal, is_first, has_alibi, has_lse, has_q_used, has_kv_used, is_paged;
     bool is_interleaved, is_plain;
+    bool has_sinks, has_bias, has_sides, is_padded, is_latent;
     double softcap;
 } attention_key;
 

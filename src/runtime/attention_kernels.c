@@ -93,8 +93,8 @@ typedef struct recipe {
 
 /* An operator of sketches/ with its options. */
 typedef struct settings {
-    const char *items[12];
-    char texts[4][48];
+    const char *items[20];
+    char texts[6][48];
     int32_t count, text_count;
 } settings;
 
@@ -125,9 +125,16 @@ static ftl_status write_sketch(ftl_context *context, recipe *r) {
     choose(&s, key->is_paged, "paged");
     choose(&s, key->is_interleaved, "interleaved");
     choose(&s, key->is_plain, "plain");
+    choose(&s, key->has_sinks, "sinks");
+    choose(&s, key->has_bias, "bias");
+    choose(&s, key->has_sides, "sides");
+    choose(&s, key->is_padded, "padded");
+    choose(&s, key->is_latent, "latent");
     choose_number(&s, key->window > 0, "window", key->window);
     choose_number(&s, key->softcap > 0, "softcap", key->softcap);
     choose_number(&s, key->group > 0, "group", key->group);
+    choose_number(&s, key->chunk > 0, "chunk", key->chunk);
+    choose_number(&s, key->columns > 0, "columns", key->columns);
     choose_number(&s, key->top > 0, "top", key->top);
     choose_number(&s, key->operator== ATTENTION_DECODE, "page_len", key->page_len);
     return ftl_sketch(context, names[key->operator], s.items, s.count, &r->sketch);

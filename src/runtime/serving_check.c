@@ -102,9 +102,33 @@ static ftl_status check_row(const checking *c, const ftl_pages *pages, int64_t r
     return FTL_OK;
 }
 
+/* Of sequences with these lengths, or of those between starts: a row of the bias has a column for
+ * each key, and there is no more padding than keys.
+ */
+static ftl_status check_scoring(const checking *c, const ftl_scoring *s, const int32_t *lens,
+                                const int32_t *starts) {
+    int32_t *padding = NULL;
+    ftl_status status = FTL_OK;
+    if (!lens && !starts) return FTL_OK;
+    if (s->padding) status = read_list(c, s->padding, c->batch, &padding);
+    for (int64_t i = 0; i < c->batch && !status; i++) {
+        int64_t keys = lens ? lens[i] : starts[i + 1] - starts[i];
+        if (s->bias && keys > s->bias_columns)
+            status = ftl_context_fail(c->context, FTL_INVALID_ARGUMENT,
+                                      "sequence %" PRId64 " has %" PRId64
+                                      " keys; bias_columns is %" PRId64,
+                                      i, keys, s->bias_columns);
+        else if (padding && (padding[i] < 0 || padding[i] > keys))
+            status = refuse(c, "%s[%" PRId64 "] is %" PRId64 "; the sequence has %" PRId64 " keys",
+                            "padding", i, padding[i], keys);
+    }
+    free(padding);
+    return status;
+}
+
 /* The pages that are read: no sequence has more than its row of the table names. */
 static ftl_status check_pages(const checking *c, const ftl_pages *pages, const char *name,
-                              uint64_t lengths) {
+                              uint64_t lengths, const ftl_scoring *scoring) {
     int32_t *lens;
     int64_t most = pages->columns > 0 ? pages->columns * pages->page_len : 0;
     ftl_status status = check_lengths(c, name, lengths, NULL, most, &lens);
@@ -116,6 +140,7 @@ static ftl_status check_pages(const checking *c, const ftl_pages *pages, const c
         if (!status) status = check_row(c, pages, row, entries, count);
         free(entries);
     }
+    if (!status) status = check_scoring(c, scoring, lens, NULL);
     free(lens);
     return status;
 }
@@ -143,11 +168,13 @@ ftl_status serving_check_varlen(ftl_context *context, ftl_runtime *runtime, cons
     status = check_starts(&c, "q_start", v->q_start, v->q_tokens, &q_start);
     if (!status) status = check_lengths(&c, "q_used", v->q_used, q_start, v->q_tokens, &q_used);
     if (!status) status = check_longest(&c, v, q_start, q_used);
-    if (!status && v->pages.page_len) status = check_pages(&c, &v->pages, "kv_used", v->kv_used);
+    if (!status && v->pages.page_len)
+        status = check_pages(&c, &v->pages, "kv_used", v->kv_used, &v->scoring);
     if (!status && !v->pages.page_len) {
         status = check_starts(&c, "kv_start", v->kv_start, v->kv_tokens, &kv_start);
         if (!status)
             status = check_lengths(&c, "kv_used", v->kv_used, kv_start, v->kv_tokens, &kv_used);
+        if (!status) status = check_scoring(&c, &v->scoring, kv_used, kv_start);
     }
     free(q_start);
     free(kv_start);
@@ -161,7 +188,7 @@ ftl_status serving_check_decode(ftl_context *context, ftl_runtime *runtime, cons
     const checking c = {context, runtime, d->batch};
     ftl_status status;
     if (!can_check(&c, stream, &status)) return status;
-    return check_pages(&c, &d->pages, "kv_lens", d->kv_lens);
+    return check_pages(&c, &d->pages, "kv_lens", d->kv_lens, &d->scoring);
 }
 
 /* Entries from 0 on, below 'count'. */

@@ -7,14 +7,12 @@
 #include "base/needs.h"
 #include "runtime/attention.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { NOMINAL_MAX = 128, SPLITS_MAX = 256, SPLIT_KEYS_MIN = 128 };
 
 static ftl_status check_decode(ftl_context *context, const ftl_decode *c) {
-    if (!c || c->struct_bytes < sizeof *c)
-        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "the call is null, or not begun with FTL_DECODE_INIT");
     if (c->batch < 0 || c->q_len < 0 || c->q_len > INT32_MAX || c->batch > INT32_MAX)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "neither batch nor q_len may be negative, or 2^31 or more");
@@ -29,7 +27,8 @@ static ftl_status check_decode(ftl_context *context, const ftl_decode *c) {
     if (c->pages.columns < 0 || c->pages.columns > INT32_MAX)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "pages.columns may not be negative, or 2^31 or more");
-    return serving_check_page(context, c->pages.page_len);
+    ftl_status status = serving_check_scoring(context, &c->scoring);
+    return status ? status : serving_check_page(context, c->pages.page_len);
 }
 
 /* A kernel is right for any number of queries; it is made for about as many as there are. */
@@ -39,8 +38,17 @@ static int32_t nominal_queries(int64_t q_len) {
     return nominal > 1 ? nominal : 0;
 }
 
+/* Of latent values a block makes as many columns as its registers hold, all alike. */
+static int32_t latent_columns(int64_t value_dim) {
+    enum { MOST = 256, UNIT = 8 };
+    if (value_dim <= MOST) return (int32_t)value_dim;
+    int32_t columns = MOST;
+    while (columns > UNIT && value_dim % columns != 0) columns -= UNIT;
+    return columns;
+}
+
 static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
-                           attention_key *key) {
+                           bool is_latent, attention_key *key) {
     NEEDS(runtime);
     ftl_status status = check_decode(context, c);
     if (status) return status;
@@ -58,10 +66,18 @@ static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl
     key->nominal_q_len = nominal_queries(c->q_len);
     key->causal = c->causal && c->q_len != 1; /* one query sees all keys */
     key->has_lse = c->lse.address != 0;
+    key->is_latent = is_latent;
+    key->columns = is_latent ? latent_columns(key->value_dim) : 0;
+    serving_choose(&c->scoring, key);
     return FTL_OK;
 }
 
 /* --- splits ----------------------------------------------------------------------------------- */
+
+/* How often a row's sum of weights is made: of latent values, by each block of columns. */
+static int64_t sums_of(const attention_key *key) {
+    return key->is_latent ? key->value_dim / key->columns : 1;
+}
 
 /* What a call divides keys by, and what lies between its kernels. */
 typedef struct division {
@@ -113,7 +129,7 @@ static ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_d
     out->splits = even_splits(splits);
     int64_t parts = at_once > c->batch ? at_once : c->batch;
     __extension__ __int128 sums = (__int128)parts * c->q_heads * c->q_len;
-    __extension__ __int128 bytes = sums * (key->value_dim + 1) * 4;
+    __extension__ __int128 bytes = sums * (key->value_dim + sums_of(key)) * 4;
     if (bytes > INT64_MAX / 2)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "batch, q_heads and q_len are too large together");
@@ -122,32 +138,21 @@ static ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_d
     return FTL_OK;
 }
 
-static ftl_status prepare(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
-                          attention_key *key, ftl_module *modules[2], division *parts) {
-    ftl_status status = make_key(context, runtime, c, key);
-    if (!status) status = attention_find(context, runtime, key, modules);
+/* A call as both kinds of decoding have it. */
+typedef struct decoding {
+    ftl_decode call;
+    bool is_latent;
+    attention_key key;
+    ftl_module *modules[2];
+    division parts;
+} decoding;
+
+static ftl_status prepare(ftl_context *context, ftl_runtime *runtime, decoding *d) {
+    ftl_status status = make_key(context, runtime, &d->call, d->is_latent, &d->key);
+    if (!status) status = attention_find(context, runtime, &d->key, d->modules);
     if (status) return status;
-    return divide(context, runtime, c, key, ftl_module_plan(modules[0]), parts);
-}
-
-ftl_status ftl_attention_decode_prepare(ftl_context *context, ftl_runtime *runtime,
-                                        const ftl_decode *decode) {
-    ftl_module *modules[2];
-    attention_key key;
-    division parts;
-    return prepare(context, runtime, decode, &key, modules, &parts);
-}
-
-ftl_status ftl_attention_decode_workspace(ftl_context *context, ftl_runtime *runtime,
-                                          const ftl_decode *decode, size_t *bytes) {
-    NEEDS(bytes);
-    *bytes = 0;
-    ftl_module *modules[2];
-    attention_key key;
-    division parts;
-    ftl_status status = prepare(context, runtime, decode, &key, modules, &parts);
-    if (!status) *bytes = parts.bytes;
-    return status;
+    const ftl_plan *plan = ftl_module_plan(d->modules[0]);
+    return divide(context, runtime, &d->call, &d->key, plan, &d->parts);
 }
 
 /* --- the call --------------------------------------------------------------------------------- */
@@ -162,22 +167,25 @@ static void give_queries(given *g, const char *name, const ftl_attention_tensor 
     if (d) given_axis(to, 3, d, 1);
 }
 
-/* (batch, head, query, split, d), dense; without d: (batch, head, query, split). */
-static void give_part(given *g, const char *name, uint64_t address, const ftl_decode *c,
-                      int64_t splits, int64_t d) {
-    ftl_tensor *to = given_add(g, name, address, FTL_F32, d ? 5 : 4);
-    int64_t row = splits * (d ? d : 1);
-    given_axis(to, 0, c->batch, c->q_heads * c->q_len * row);
-    given_axis(to, 1, c->q_heads, c->q_len * row);
-    given_axis(to, 2, c->q_len, row);
-    given_axis(to, 3, splits, d ? d : 1);
-    if (d) given_axis(to, 4, d, 1);
-}
-
+/* O_part (batch, head, query, split, d) and lse_part (batch, head, query, split), dense; of latent
+ * attention lse_part (batch, head, block of columns, query, split).
+ */
 static void give_parts(given *g, const ftl_decode *c, const attention_key *key,
                        const division *parts) {
-    give_part(g, "O_part", c->workspace, c, parts->splits, key->value_dim);
-    give_part(g, "lse_part", c->workspace + parts->sums_bytes, c, parts->splits, 0);
+    int64_t splits = parts->splits, d = key->value_dim, sums = sums_of(key);
+    ftl_tensor *to = given_add(g, "O_part", c->workspace, FTL_F32, 5);
+    given_axis(to, 0, c->batch, c->q_heads * c->q_len * splits * d);
+    given_axis(to, 1, c->q_heads, c->q_len * splits * d);
+    given_axis(to, 2, c->q_len, splits * d);
+    given_axis(to, 3, splits, d);
+    given_axis(to, 4, d, 1);
+    int32_t axis = 0;
+    to = given_add(g, "lse_part", c->workspace + parts->sums_bytes, FTL_F32, 4 + key->is_latent);
+    given_axis(to, axis++, c->batch, c->q_heads * sums * c->q_len * splits);
+    given_axis(to, axis++, c->q_heads, sums * c->q_len * splits);
+    if (key->is_latent) given_axis(to, axis++, sums, c->q_len * splits);
+    given_axis(to, axis++, c->q_len, splits);
+    given_axis(to, axis, splits, 1);
 }
 
 static ftl_status launch_splits(ftl_context *context, ftl_module *module, const ftl_decode *c,
@@ -185,12 +193,15 @@ static ftl_status launch_splits(ftl_context *context, ftl_module *module, const 
     given g = {.count = 0};
     give_queries(&g, "Q", &c->q, c->dtype, c, key->head_dim);
     given_pool(&g, "K", &c->k, c->dtype, &c->pages, c->kv_heads, key->head_dim);
-    given_pool(&g, "V", &c->v, c->dtype, &c->pages, c->kv_heads, key->value_dim);
+    if (!key->is_latent)
+        given_pool(&g, "V", &c->v, c->dtype, &c->pages, c->kv_heads, key->value_dim);
     given_table(&g, "table", c->pages.table, FTL_I32, c->batch, c->pages.columns, c->pages.stride);
     given_list(&g, "kv_lens", c->kv_lens, c->batch);
     give_parts(&g, c, key, parts);
-    ftl_scalar scale = {"scale", attention_scale(c->scale, c->head_dim)};
-    ftl_arguments arguments = {g.tensors, g.count, &scale, 1};
+    const scoring_shape shape = {c->batch, c->q_heads, c->q_len, true};
+    serving_give_scoring(&g, &c->scoring, key, shape);
+    given_scalar(&g, "scale", attention_scale(c->scale, c->head_dim));
+    const ftl_arguments arguments = given_arguments(&g);
     return ftl_module_launch(context, module, &arguments, stream);
 }
 
@@ -201,24 +212,123 @@ static ftl_status launch_combination(ftl_context *context, ftl_module *module, c
     give_parts(&g, c, key, parts);
     give_queries(&g, "O", &c->o, c->dtype, c, key->value_dim);
     if (key->has_lse) give_queries(&g, "lse", &c->lse, FTL_F32, c, 0);
-    ftl_arguments arguments = {g.tensors, g.count, NULL, 0};
+    if (key->has_sinks) serving_give_sinks(&g, &c->scoring, c->q_heads);
+    const ftl_arguments arguments = given_arguments(&g);
     return ftl_module_launch(context, module, &arguments, stream);
 }
 
-ftl_status ftl_attention_decode(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
-                                void *stream) {
-    ftl_module *modules[2];
-    attention_key key;
-    division parts;
-    ftl_status status = prepare(context, runtime, c, &key, modules, &parts);
+static ftl_status launch(ftl_context *context, ftl_runtime *runtime, decoding *d, void *stream) {
+    const ftl_decode *c = &d->call;
+    ftl_status status = prepare(context, runtime, d);
     if (!status) status = serving_check_decode(context, runtime, c, stream);
     if (status || !c->batch || !c->q_len) return status;
-    if (!c->workspace || c->workspace % 16 || c->workspace_bytes < parts.bytes)
+    if (!c->workspace || c->workspace % 16 || c->workspace_bytes < d->parts.bytes)
+        return ftl_context_fail(
+            context, FTL_INVALID_ARGUMENT,
+            "the workspace has %zu bytes at a multiple of 16; the call needs "
+            "%zu (%s)",
+            c->workspace && c->workspace % 16 == 0 ? c->workspace_bytes : 0, d->parts.bytes,
+            d->is_latent ? "ftl_mla_decode_workspace" : "ftl_attention_decode_workspace");
+    status = launch_splits(context, d->modules[0], c, &d->key, &d->parts, stream);
+    if (status) return status;
+    return launch_combination(context, d->modules[1], c, &d->key, &d->parts, stream);
+}
+
+static ftl_status workspace_of(ftl_context *context, ftl_runtime *runtime, ftl_status status,
+                               decoding *d, size_t *bytes) {
+    *bytes = 0;
+    if (!status) status = prepare(context, runtime, d);
+    if (!status) *bytes = d->parts.bytes;
+    return status;
+}
+
+/* --- keys and values -------------------------------------------------------------------------- */
+
+static ftl_status begin(ftl_context *context, const ftl_decode *from, decoding *d) {
+    d->is_latent = false;
+    return serving_take(context, from, offsetof(ftl_decode, scoring), &d->call, sizeof d->call,
+                        "FTL_DECODE_INIT");
+}
+
+ftl_status ftl_attention_decode_prepare(ftl_context *context, ftl_runtime *runtime,
+                                        const ftl_decode *decode) {
+    decoding d;
+    ftl_status status = begin(context, decode, &d);
+    return status ? status : prepare(context, runtime, &d);
+}
+
+ftl_status ftl_attention_decode_workspace(ftl_context *context, ftl_runtime *runtime,
+                                          const ftl_decode *decode, size_t *bytes) {
+    decoding d;
+    NEEDS(bytes);
+    return workspace_of(context, runtime, begin(context, decode, &d), &d, bytes);
+}
+
+ftl_status ftl_attention_decode(ftl_context *context, ftl_runtime *runtime,
+                                const ftl_decode *decode, void *stream) {
+    decoding d;
+    ftl_status status = begin(context, decode, &d);
+    return status ? status : launch(context, runtime, &d, stream);
+}
+
+/* --- latent attention ------------------------------------------------------------------------- */
+
+/* One key head, whose rows the values are a part of. */
+static ftl_status begin_latent(ftl_context *context, const ftl_mla *from, decoding *d) {
+    ftl_mla m;
+    ftl_status status = serving_take(context, from, sizeof m, &m, sizeof m, "FTL_MLA_INIT");
+    if (status) return status;
+    if (m.value_dim < 1 || m.value_dim > m.head_dim)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "the workspace has %zu bytes at a multiple of 16; the call needs "
-                                "%zu (ftl_attention_decode_workspace)",
-                                c->workspace && c->workspace % 16 == 0 ? c->workspace_bytes : 0,
-                                parts.bytes);
-    status = launch_splits(context, modules[0], c, &key, &parts, stream);
-    return status ? status : launch_combination(context, modules[1], c, &key, &parts, stream);
+                                "value_dim is from 1 to head_dim: values are the first columns of "
+                                "keys; found %lld of %lld",
+                                (long long)m.value_dim, (long long)m.head_dim);
+    if (!(m.scale > 0))
+        return ftl_context_fail(
+            context, FTL_INVALID_ARGUMENT,
+            "the scale is above 0: that of the heads before they were absorbed");
+    if (m.heads < 1 || m.heads > INT16_MAX)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "there are 1 to %d heads, not %lld",
+                                INT16_MAX, (long long)m.heads);
+    d->is_latent = true;
+    d->call = (ftl_decode){.struct_bytes = sizeof d->call,
+                           .dtype = m.dtype,
+                           .batch = m.batch,
+                           .q_len = m.q_len,
+                           .q_heads = m.heads,
+                           .kv_heads = 1,
+                           .head_dim = m.head_dim,
+                           .value_dim = m.value_dim,
+                           .q = m.q,
+                           .k = m.cache,
+                           .o = m.o,
+                           .lse = m.lse,
+                           .pages = m.pages,
+                           .kv_lens = m.kv_lens,
+                           .workspace = m.workspace,
+                           .workspace_bytes = m.workspace_bytes,
+                           .scale = m.scale,
+                           .causal = m.causal};
+    d->call.k.head_stride = m.cache.length_stride; /* there is one */
+    return FTL_OK;
+}
+
+ftl_status ftl_mla_decode_prepare(ftl_context *context, ftl_runtime *runtime, const ftl_mla *mla) {
+    decoding d;
+    ftl_status status = begin_latent(context, mla, &d);
+    return status ? status : prepare(context, runtime, &d);
+}
+
+ftl_status ftl_mla_decode_workspace(ftl_context *context, ftl_runtime *runtime, const ftl_mla *mla,
+                                    size_t *bytes) {
+    decoding d;
+    NEEDS(bytes);
+    return workspace_of(context, runtime, begin_latent(context, mla, &d), &d, bytes);
+}
+
+ftl_status ftl_mla_decode(ftl_context *context, ftl_runtime *runtime, const ftl_mla *mla,
+                          void *stream) {
+    decoding d;
+    ftl_status status = begin_latent(context, mla, &d);
+    return status ? status : launch(context, runtime, &d, stream);
 }

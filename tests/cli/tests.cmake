@@ -78,6 +78,14 @@ add_test(NAME decode_programs
 set_tests_properties(decode_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
                      ENVIRONMENT "FLASHTL_CACHE=")
 
+# What engines ask of scores beside plain attention, and latent decoding, against NumPy.
+foreach(gpu t4 a100 l40s h200)
+    add_test(NAME serving_options_${gpu}
+             COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/serving_options.py $<TARGET_FILE:flashtl> ${gpu})
+    set_tests_properties(serving_options_${gpu} PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
+                         ENVIRONMENT "FLASHTL_CACHE=")
+endforeach()
+
 # The sketches of examples/ against NumPy, and their way to CUDA.
 add_test(NAME example_programs
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/example_programs.py $<TARGET_FILE:flashtl>

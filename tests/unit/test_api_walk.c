@@ -459,6 +459,16 @@ static void attention(void **state) {
     BAD(ftl_attention_decode_workspace, c, NULL, &decode, &bytes);
     BAD(ftl_attention_decode_workspace, c, runtime, &decode, NULL);
     BAD(ftl_attention_decode_workspace, c, runtime, &decode, &bytes);
+    ftl_mla mla = FTL_MLA_INIT, no_mla = {0};
+    BAD(ftl_mla_decode, c, NULL, &mla, NULL);
+    BAD(ftl_mla_decode, c, runtime, NULL, NULL);
+    BAD(ftl_mla_decode, c, runtime, &no_mla, NULL);
+    BAD(ftl_mla_decode, c, runtime, &mla, NULL);
+    BAD(ftl_mla_decode_prepare, c, NULL, &mla);
+    BAD(ftl_mla_decode_prepare, c, runtime, &mla);
+    BAD(ftl_mla_decode_workspace, c, NULL, &mla, &bytes);
+    BAD(ftl_mla_decode_workspace, c, runtime, &mla, NULL);
+    BAD(ftl_mla_decode_workspace, c, runtime, &mla, &bytes);
     ftl_append append = FTL_APPEND_INIT, no_append = {0};
     BAD(ftl_attention_append, c, NULL, &append, NULL);
     BAD(ftl_attention_append, c, runtime, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "flashtl/serving.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static int teardown(void **state) {
 
 /* --- a device that knows what the sketch means ------------------------------------------------ */
 
-enum { OPTIONS_MAX = 12, TENSORS_MAX = 16 };
+enum { OPTIONS_MAX = 16, TENSORS_MAX = 16 };
 
 /* What a call is expected to have made its kernel of, and sizes that no parameter tells. */
 typedef struct meaning {
@@ -60,7 +61,7 @@ typedef struct meaning {
     int32_t setting_count;
     ftl_pin pins[6];
     int32_t pin_count;
-    ftl_scalar sizes[4];
+    ftl_scalar sizes[6];
     int32_t size_count;
     char *sketch;
     ftl_product *product;
@@ -185,6 +186,8 @@ typedef struct batch {
     _Alignas(16) uint16_t q[TOKENS * ROW], o[TOKENS * ROW];
     _Alignas(16) uint16_t k[PAGES * PAGE * KV_ROW], v[PAGES * PAGE * KV_ROW];
     float lse[TOKENS * HEADS];
+    float sinks[HEADS], slopes[HEADS], bias[TOKENS * HEADS * KEYS];
+    int32_t padding[SEQUENCES_MAX];
     _Alignas(16) unsigned char workspace[1 << 23];
 } batch;
 
@@ -207,6 +210,8 @@ static void begin(const int32_t *q_lens, const int32_t *kv_lens, int32_t count) 
     fill(w->v, PAGES * PAGE * KV_ROW, 3);
     for (int i = 0; i < TOKENS * ROW; i++) w->o[i] = UNTOUCHED;
     for (int i = 0; i < TOKENS * HEADS; i++) w->lse[i] = 12345;
+    for (int i = 0; i < TOKENS * HEADS * KEYS; i++) w->bias[i] = (float)(i % 17 - 8) / 8;
+    for (int i = 0; i < HEADS; i++) w->sinks[i] = (float)(i - 2), w->slopes[i] = (float)i / 16;
     w->count = count;
     w->q_start[0] = 3, w->kv_start[0] = 5; /* rows before the first sequence are nobody's */
     for (int32_t b = 0; b < count; b++) {
@@ -214,6 +219,7 @@ static void begin(const int32_t *q_lens, const int32_t *kv_lens, int32_t count) 
         w->kv_start[b + 1] = w->kv_start[b] + kv_lens[b];
         w->q_used[b] = q_lens[b] - q_lens[b] / 3;
         w->kv_used[b] = kv_lens[b] - kv_lens[b] / 4;
+        w->padding[b] = b % 2 ? w->kv_used[b] : w->kv_used[b] / 5;
         for (int32_t n = 0; n <= COLUMNS; n++) w->table[b][n] = (7 * (b * COLUMNS + n) + 3) % PAGES;
     }
     assert_true(w->q_start[count] <= TOKENS);
@@ -233,12 +239,35 @@ typedef struct rules {
     bool causal, is_first;
     int32_t window;
     double softcap;
+    bool has_sinks, has_slopes, has_bias, is_padded;
+    int32_t before, after, chunk;
 } rules;
 
+static int64_t chunk_of(const rules *r, int64_t place) {
+    return (place + 1000 * r->chunk) / r->chunk; /* rounds down */
+}
+
+static bool is_within(const rules *r, int64_t key, int64_t place, int64_t padding) {
+    if (r->is_padded && key < padding) return false;
+    if (r->before && key <= place - r->before) return false;
+    if (r->after && key >= place + r->after) return false;
+    if (!r->is_padded) padding = 0;
+    return !r->chunk || chunk_of(r, key - padding) == chunk_of(r, place - padding);
+}
+
+/* Whose row it is: of which sequence and head, and of o. */
+typedef struct row_name {
+    int32_t sequence;
+    int head;
+    int64_t row;
+} row_name;
+
 /* One row: 'keys' and 'values' give a row of each key. */
-static double attend(const rules *r, const uint16_t *q, const uint16_t *const *keys,
+static double attend(const rules *r, row_name of, const uint16_t *q, const uint16_t *const *keys,
                      const uint16_t *const *values, int64_t place, int64_t count, double *out) {
-    double weights[KEYS], most = -INFINITY, sum = 0;
+    double weights[KEYS], sink = (double)world.sinks[of.head];
+    double most = r->has_sinks ? sink : -INFINITY, sum = 0;
+    const float *bias = world.bias + (of.row * HEADS + of.head) * KEYS;
     for (int64_t j = 0; j < count; j++) {
         double score = 0;
         for (int i = 0; i < D; i++) score += element(q + i) * element(keys[j] + i);
@@ -247,10 +276,15 @@ static double attend(const rules *r, const uint16_t *q, const uint16_t *const *k
         bool is_seen = !r->causal || j <= place;
         if (r->window) is_seen = is_seen && j > place - r->window;
         if (r->window && !r->causal) is_seen = is_seen && j < place + r->window;
+        is_seen = is_seen && is_within(r, j, place, world.padding[of.sequence]);
+        double distance = (double)(j > place ? j - place : place - j);
+        if (r->has_slopes) score -= (double)world.slopes[of.head] * distance;
+        if (r->has_bias) score += (double)bias[j];
         weights[j] = is_seen ? score : -INFINITY;
         most = fmax(most, weights[j]);
     }
     for (int i = 0; i < D; i++) out[i] = 0;
+    if (r->has_sinks) sum = exp(sink - most);
     for (int64_t j = 0; j < count && most > -INFINITY; j++) sum += exp(weights[j] - most);
     for (int64_t j = 0; j < count && sum > 0; j++)
         for (int i = 0; i < D; i++) out[i] += exp(weights[j] - most) / sum * element(values[j] + i);
@@ -266,13 +300,15 @@ static void rows_of(const uint16_t *base, const int32_t *table, int64_t first, i
     }
 }
 
-static void expect_row(const rules *r, int64_t row, int head, const int32_t *table, int64_t first,
+static void expect_row(const rules *r, row_name of, const int32_t *table, int64_t first,
                        int64_t place, int64_t keys, bool has_lse) {
+    int64_t row = of.row;
+    int head = of.head;
     const uint16_t *k[KEYS], *v[KEYS];
     double want[D];
     rows_of(world.k, table, first, keys, head / (HEADS / KV_HEADS), k);
     rows_of(world.v, table, first, keys, head / (HEADS / KV_HEADS), v);
-    double lse = attend(r, world.q + row * ROW + head * D, k, v, place, keys, want);
+    double lse = attend(r, of, world.q + row * ROW + head * D, k, v, place, keys, want);
     for (int i = 0; i < D; i++) {
         uint16_t *got = world.o + row * ROW + head * D + i;
         if (!(fabs(element(got) - want[i]) < 4e-3))
@@ -337,31 +373,55 @@ static void expect_varlen(const ftl_varlen *v, const rules *r, int flags) {
         if (flags & (KV_USED | PAGED)) keys = w->kv_used[b];
         for (int64_t q = 0; q < queries && q < v->max_q_len; q++)
             for (int head = 0; head < HEADS; head++)
-                expect_row(r, w->q_start[b] + q, head, flags & PAGED ? w->table[b] : NULL,
-                           w->kv_start[b], r->is_first ? q : q + keys - queries, keys, flags & LSE);
+                expect_row(r, (row_name){b, head, w->q_start[b] + q},
+                           flags & PAGED ? w->table[b] : NULL, w->kv_start[b],
+                           r->is_first ? q : q + keys - queries, keys, flags & LSE);
     }
     expect_nothing_else();
 }
 
-static void run_varlen(const rules *r, int flags, int64_t max_q_len) {
-    char window[32], softcap[32];
-    meaning m = {.operator_name = "varlen"};
+/* The settings that a sketch has for rules, in texts that stay. */
+static void choose_rules(meaning *m, const rules *r, bool is_causal) {
+    static char window[32], softcap[32], chunk[32];
     snprintf(window, sizeof window, "window=%d", r->window);
     snprintf(softcap, sizeof softcap, "softcap=%g", r->softcap);
+    snprintf(chunk, sizeof chunk, "chunk=%d", r->chunk);
+    choose(m, r->window > 0, window), choose(m, r->softcap > 0, softcap);
+    choose(m, r->chunk > 0, chunk), choose(m, r->has_sinks, "sinks");
+    choose(m, r->has_slopes, "alibi"), choose(m, r->has_bias, "bias");
+    choose(m, r->is_padded, "padded");
+    choose(m, r->before > 0 || (r->after > 0 && !is_causal), "sides");
+}
+
+static ftl_scoring scoring_of(const rules *r, int64_t q_len) {
+    ftl_scoring s = {.window_before = r->before, .window_after = r->after, .chunk = r->chunk};
+    if (r->has_sinks) s.sinks = at(world.sinks);
+    if (r->has_slopes) s.alibi_slopes = at(world.slopes);
+    if (r->is_padded) s.padding = at(world.padding);
+    if (!r->has_bias) return s;
+    s.bias = at(world.bias), s.bias_columns = KEYS;
+    s.bias_head_stride = KEYS, s.bias_query_stride = HEADS * KEYS;
+    s.bias_batch_stride = q_len * HEADS * KEYS;
+    return s;
+}
+
+static void run_varlen(const rules *r, int flags, int64_t max_q_len) {
+    meaning m = {.operator_name = "varlen"};
     choose(&m, r->causal, "causal"), choose(&m, r->is_first, "first");
     choose(&m, flags & LSE, "lse"), choose(&m, flags & PAGED, "paged");
     choose(&m, flags & Q_USED, "q_used");
     choose(&m, (flags & (KV_USED | PAGED)) == KV_USED, "kv_used");
-    choose(&m, r->window > 0, window), choose(&m, r->softcap > 0, softcap);
+    choose_rules(&m, r, r->causal);
     pin(&m, "d", "16"), pin(&m, "dv", "16");
     if (flags & PAGED) pin(&m, "page_len", "16");
     m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES};
     m.sizes[m.size_count++] = (ftl_scalar){"max_pages", COLUMNS};
     m.sizes[m.size_count++] = (ftl_scalar){"starts", world.count + 1};
+    m.sizes[m.size_count++] = (ftl_scalar){"bias_len", KEYS};
     open_meaning(&m);
     ftl_varlen v = varlen_of();
     v.causal = r->causal, v.is_first = r->is_first, v.window = r->window, v.softcap = r->softcap;
-    v.max_q_len = max_q_len;
+    v.max_q_len = max_q_len, v.scoring = scoring_of(r, 0);
     if (flags & PAGED) in_pages(&v.pages, &v.k, &v.v);
     if (flags & Q_USED) v.q_used = at(world.q_used);
     if (flags & (KV_USED | PAGED)) v.kv_used = at(world.kv_used);
@@ -443,22 +503,21 @@ static int64_t splits_of(const meaning *m) {
 
 static void run_decode(const rules *r, int64_t q_len, const char *nominal, int flags,
                        int64_t splits) {
-    char window[32], softcap[32];
     meaning m = {.operator_name = "decode"};
-    snprintf(window, sizeof window, "window=%d", r->window);
-    snprintf(softcap, sizeof softcap, "softcap=%g", r->softcap);
     choose(&m, true, "group=2"), choose(&m, true, "page_len=16");
     choose(&m, r->causal && q_len > 1, "causal"), choose(&m, flags & LSE, "lse");
-    choose(&m, r->window > 0, window), choose(&m, r->softcap > 0, softcap);
+    choose_rules(&m, r, r->causal && q_len > 1);
     pin(&m, "d", "16"), pin(&m, "dv", "16");
     if (nominal) pin(&m, "nominal_q_len", nominal);
     m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES};
     m.sizes[m.size_count++] = (ftl_scalar){"max_pages", COLUMNS};
     m.sizes[m.size_count++] = (ftl_scalar){"q_heads", HEADS};
     m.sizes[m.size_count++] = (ftl_scalar){"batch", world.count};
+    m.sizes[m.size_count++] = (ftl_scalar){"bias_len", KEYS};
     open_meaning(&m);
     ftl_decode c = decode_of(q_len);
     c.causal = r->causal, c.window = r->window, c.softcap = r->softcap;
+    c.scoring = scoring_of(r, q_len);
     if (flags & LSE) c.lse = (ftl_attention_tensor){at(world.lse), q_len * HEADS, HEADS, 1};
     assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &c.workspace_bytes),
                      FTL_OK);
@@ -474,8 +533,8 @@ static void run_decode(const rules *r, int64_t q_len, const char *nominal, int f
     for (int32_t b = 0; b < world.count; b++)
         for (int64_t q = 0; q < q_len; q++)
             for (int head = 0; head < HEADS; head++)
-                expect_row(r, b * q_len + q, head, world.table[b], 0, q + world.kv_used[b] - q_len,
-                           world.kv_used[b], flags & LSE);
+                expect_row(r, (row_name){b, head, b * q_len + q}, world.table[b], 0,
+                           q + world.kv_used[b] - q_len, world.kv_used[b], flags & LSE);
     expect_nothing_else();
     close_meaning(&m);
 }
@@ -498,6 +557,154 @@ static void last_tokens_over_pages(void **state) {
     run_decode(&near, 12, "16", LSE, 2);
     begin(q_lens, kv_lens, 2);
     run_decode(&causal, 40, "64", 0, 2);
+}
+
+/* Each of what decides scores by itself, and all of it. */
+static void scores_by_rules(void **state) {
+    (void)state;
+    static const rules all[] = {
+        {.has_sinks = true},
+        {.has_slopes = true, .causal = true},
+        {.has_bias = true},
+        {.is_padded = true, .causal = true},
+        {.before = 7, .after = 2},
+        {.after = 3},
+        {.before = INT32_MAX, .after = INT32_MAX},
+        {.before = 5, .after = 4, .causal = true},
+        {.chunk = 8, .causal = true},
+        {.chunk = 11, .is_first = true},
+        {.has_sinks = true,
+         .has_slopes = true,
+         .has_bias = true,
+         .is_padded = true,
+         .before = 30,
+         .after = 9,
+         .chunk = 21,
+         .softcap = 4},
+    };
+    static const int32_t used[] = {7, 1, 1, 0, 55, 0, 25}; /* as padding is shared */
+    for (int i = 0; i < (int)(sizeof all / sizeof *all); i++) {
+        begin(q_lens, kv_lens, 7);
+        run_varlen(&all[i], (i % 2 ? PAGED : KV_USED) | (i % 3 ? LSE : 0), 64);
+        if (all[i].is_first) continue;
+        begin(q_lens, kv_lens, 7);
+        memcpy(world.kv_used, used, sizeof used);
+        run_decode(&all[i], i % 2 ? 1 : 3, i % 2 ? NULL : "4", i % 3 ? 0 : LSE, 2);
+    }
+}
+
+/* One bias for all sequences, heads or queries: strides of 0. */
+static void a_bias_may_be_shared(void **state) {
+    (void)state;
+    static const rules shared = {.has_bias = true};
+    meaning m = {.operator_name = "decode"};
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(2);
+    c.scoring = scoring_of(&shared, 2);
+    c.scoring.bias_batch_stride = c.scoring.bias_head_stride = c.scoring.bias_query_stride = 0;
+    choose(&m, true, "group=2"), choose(&m, true, "page_len=16"), choose(&m, true, "bias");
+    pin(&m, "d", "16"), pin(&m, "dv", "16"), pin(&m, "nominal_q_len", "2");
+    m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES};
+    m.sizes[m.size_count++] = (ftl_scalar){"max_pages", COLUMNS};
+    m.sizes[m.size_count++] = (ftl_scalar){"q_heads", HEADS};
+    m.sizes[m.size_count++] = (ftl_scalar){"batch", world.count};
+    m.sizes[m.size_count++] = (ftl_scalar){"bias_len", KEYS};
+    open_meaning(&m);
+    driver->on_launch = compute, driver->user = &m;
+    if (ftl_attention_decode(context, runtime, &c, NULL) != FTL_OK)
+        fail_msg("%s", ftl_context_error(context));
+    driver->on_launch = NULL;
+    for (int row = 1; row < TOKENS * HEADS; row++)
+        memcpy(world.bias + row * KEYS, world.bias, KEYS * sizeof *world.bias);
+    for (int32_t b = 0; b < world.count; b++)
+        for (int64_t q = 0; q < 2; q++)
+            for (int head = 0; head < HEADS; head++)
+                expect_row(&shared, (row_name){b, head, b * 2 + q}, world.table[b], 0, 0,
+                           world.kv_used[b], false);
+    close_meaning(&m);
+}
+
+/* --- latent attention ------------------------------------------------------------------------- */
+
+enum { LATENT = 48, LATENT_VALUE = 32 };
+
+static ftl_mla mla_of(int64_t q_len) {
+    ftl_mla m = FTL_MLA_INIT;
+    m.dtype = FTL_F16, m.batch = world.count, m.q_len = q_len, m.heads = 3;
+    m.head_dim = LATENT, m.value_dim = LATENT_VALUE;
+    m.q = (ftl_attention_tensor){at(world.q), q_len * 3 * LATENT, 3 * LATENT, LATENT};
+    m.o = (ftl_attention_tensor){at(world.o), q_len * ROW * 2, ROW * 2, LATENT_VALUE};
+    m.cache = (ftl_attention_tensor){at(world.k), PAGE * LATENT, LATENT, 0};
+    m.pages = (ftl_pages){PAGE, PAGES / 2, at(world.table), COLUMNS, COLUMNS + 1};
+    m.kv_lens = at(world.kv_used), m.scale = 0.2, m.causal = true;
+    m.workspace = at(world.workspace), m.workspace_bytes = sizeof world.workspace;
+    return m;
+}
+
+/* Rows of the cache as keys, their first columns as values. */
+static void expect_latent_row(const ftl_mla *m, int32_t b, int64_t q, int head) {
+    double weights[KEYS], most = -INFINITY, sum = 0, want[LATENT_VALUE] = {0};
+    const uint16_t *row = world.q + ((b * m->q_len + q) * 3 + head) * LATENT;
+    int64_t keys = world.kv_used[b];
+    for (int64_t j = 0; j < keys; j++) {
+        const uint16_t *key = world.k + (world.table[b][j / PAGE] * PAGE + j % PAGE) * LATENT;
+        weights[j] = 0;
+        for (int i = 0; i < LATENT; i++) weights[j] += element(row + i) * element(key + i) * 0.2;
+        if (m->q_len > 1 && j > q + keys - m->q_len) weights[j] = -INFINITY;
+        most = fmax(most, weights[j]);
+    }
+    for (int64_t j = 0; j < keys && most > -INFINITY; j++) sum += exp(weights[j] - most);
+    for (int64_t j = 0; j < keys && sum > 0; j++) {
+        const uint16_t *key = world.k + (world.table[b][j / PAGE] * PAGE + j % PAGE) * LATENT;
+        for (int i = 0; i < LATENT_VALUE; i++)
+            want[i] += exp(weights[j] - most) / sum * element(key + i);
+    }
+    for (int i = 0; i < LATENT_VALUE; i++) {
+        uint16_t *got = world.o + (b * m->q_len + q) * ROW * 2 + head * LATENT_VALUE + i;
+        if (!(fabs(element(got) - want[i]) < 4e-3))
+            fail_msg("sequence %d, query %d, head %d, %d: %g, not %g", b, (int)q, head, i,
+                     element(got), want[i]);
+        *got = UNTOUCHED;
+    }
+}
+
+static void run_latent(int64_t q_len, const char *nominal) {
+    meaning m = {.operator_name = "decode"};
+    begin(q_lens, kv_lens, 7);
+    for (int32_t b = 0; b < 7; b++)
+        for (int32_t n = 0; n < COLUMNS; n++) world.table[b][n] = (7 * (b * 3 + n) + 3) % 20;
+    choose(&m, true, "group=3"), choose(&m, true, "page_len=16"), choose(&m, true, "latent");
+    choose(&m, q_len > 1, "causal");
+    pin(&m, "d", "48"), pin(&m, "dv", "32"), choose(&m, true, "columns=32");
+    if (nominal) pin(&m, "nominal_q_len", nominal);
+    m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES / 2};
+    m.sizes[m.size_count++] = (ftl_scalar){"max_pages", COLUMNS};
+    m.sizes[m.size_count++] = (ftl_scalar){"q_heads", 3};
+    m.sizes[m.size_count++] = (ftl_scalar){"batch", world.count};
+    open_meaning(&m);
+    ftl_mla call = mla_of(q_len);
+    assert_int_equal(ftl_mla_decode_prepare(context, runtime, &call), FTL_OK);
+    assert_int_equal(ftl_mla_decode_workspace(context, runtime, &call, &call.workspace_bytes),
+                     FTL_OK);
+    assert_true(call.workspace_bytes > 0 && call.workspace_bytes <= sizeof world.workspace);
+    driver->on_launch = compute, driver->user = &m;
+    if (ftl_mla_decode(context, runtime, &call, NULL) != FTL_OK)
+        fail_msg("%s", ftl_context_error(context));
+    driver->on_launch = NULL;
+    assert_int_equal(m.runs, 1);
+    for (size_t i = call.workspace_bytes; i < sizeof world.workspace; i++)
+        assert_int_equal(world.workspace[i], 0x7f);
+    for (int32_t b = 0; b < world.count; b++)
+        for (int64_t q = 0; q < q_len; q++)
+            for (int head = 0; head < 3; head++) expect_latent_row(&call, b, q, head);
+    expect_nothing_else();
+    close_meaning(&m);
+}
+
+static void latent_rows_are_keys_and_values(void **state) {
+    (void)state;
+    run_latent(1, NULL);
+    run_latent(2, "2");
 }
 
 /* Blocks of the launches of a call, in turn. */
@@ -813,7 +1020,27 @@ static void wrong_calls_are_told(void **state) {
     DECODE(c.workspace_bytes = 64, "workspace has 64 bytes");
     DECODE(c.pages.columns = -1, "columns");
     DECODE(c.scale = -1, "scale");
+    DECODE(c.scoring.window_before = -1, "0 or positive");
+    DECODE(c.scoring.window_after = -1, "0 or positive");
+    DECODE(c.scoring.chunk = -1, "0 or positive");
+    DECODE(c.scoring.bias = at(world.bias) + 2, "multiple of 4");
+    DECODE(c.scoring.bias = at(world.bias); c.scoring.bias_columns = -1, "bias_columns");
 #undef DECODE
+    ftl_mla l;
+#define LATENT_CALL(change, words)                                                                 \
+    REFUSED(ftl_mla_decode(context, runtime, &l, NULL), l = mla_of(1), change, words)
+    LATENT_CALL(l.struct_bytes = 8, "FTL_MLA_INIT");
+    LATENT_CALL(l.value_dim = LATENT + 1, "value_dim is from 1 to head_dim");
+    LATENT_CALL(l.value_dim = 0, "value_dim is from 1 to head_dim");
+    LATENT_CALL(l.scale = 0, "before they were absorbed");
+    LATENT_CALL(l.scale = (double)NAN, "before they were absorbed");
+    LATENT_CALL(l.heads = 0, "1 to 32767 heads");
+    LATENT_CALL(l.batch = -1, "negative");
+    LATENT_CALL(l.pages.page_len = 0, "page_len is 0");
+    LATENT_CALL(l.cache.address = 0, "'K'");
+    LATENT_CALL(l.kv_lens = 0, "kv_lens");
+    LATENT_CALL(l.workspace_bytes = 16, "ftl_mla_decode_workspace");
+#undef LATENT_CALL
     begin_append();
     ftl_append a;
 #define APPEND(change, words)                                                                      \
@@ -913,6 +1140,57 @@ static void wrong_pages_are_found_on_request(void **state) {
     refuse_decode("kv_lens[4] is -1; it may be 0 to 320");
 }
 
+static void refuse_scoring(ftl_scoring s, const char *words) {
+    ftl_decode c = decode_of(1);
+    ftl_varlen v = varlen_of();
+    c.scoring = v.scoring = s;
+    v.kv_used = at(world.kv_used);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_INVALID_ARGUMENT);
+    assert_string_equal(ftl_context_error(context), words);
+    assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_INVALID_ARGUMENT);
+    assert_string_equal(ftl_context_error(context), words);
+}
+
+static void wrong_paddings_and_biases_are_found_on_request(void **state) {
+    (void)state;
+    static const rules both = {.has_bias = true, .is_padded = true};
+    reopen_with_checks(false);
+    begin(q_lens, kv_lens, 7);
+    ftl_scoring s = scoring_of(&both, 1);
+    ftl_decode c = decode_of(1);
+    c.scoring = s;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    world.padding[2] = -1;
+    refuse_scoring(s, "padding[2] is -1; the sequence has 1 keys");
+    world.padding[2] = 2;
+    refuse_scoring(s, "padding[2] is 2; the sequence has 1 keys");
+    world.padding[2] = 1, s.bias_columns = 44;
+    refuse_scoring(s, "sequence 4 has 45 keys; bias_columns is 44");
+    ftl_varlen v = varlen_of();
+    v.scoring = s, v.scoring.bias_columns = 59;
+    assert_int_equal(ftl_attention_varlen(context, runtime, &v, NULL), FTL_INVALID_ARGUMENT);
+    assert_string_equal(ftl_context_error(context), "sequence 4 has 60 keys; bias_columns is 59");
+}
+
+/* A program that was compiled when the structs ended before 'scoring'. */
+static void shorter_structs_are_taken(void **state) {
+    (void)state;
+    struct {
+        ftl_decode call;
+    } old;
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    int compiles = compiler->compiles;
+    memset(&old, 0x5a, sizeof old); /* what is after it */
+    c.struct_bytes = offsetof(ftl_decode, scoring);
+    memcpy(&old, &c, c.struct_bytes);
+    assert_int_equal(ftl_attention_decode(context, runtime, &old.call, NULL), FTL_OK);
+    assert_int_equal(compiler->compiles, compiles);
+    old.call.struct_bytes--;
+    assert_int_equal(ftl_attention_decode(context, runtime, &old.call, NULL), FTL_INVALID_ARGUMENT);
+}
+
 static void refuse_append(const char *words) {
     ftl_append a = append_of(8, false);
     assert_int_equal(ftl_attention_append(context, runtime, &a, NULL), FTL_INVALID_ARGUMENT);
@@ -967,6 +1245,9 @@ int main(void) {
         TEST(used_lengths_and_pages),
         TEST(few_sequences),
         TEST(last_tokens_over_pages),
+        TEST(scores_by_rules),
+        TEST(a_bias_may_be_shared),
+        TEST(latent_rows_are_keys_and_values),
         TEST(new_keys_are_rotated_into_their_places),
         TEST(launches_go_by_no_table),
         TEST(kernels_by_page_group_and_queries),
@@ -976,6 +1257,8 @@ int main(void) {
         TEST(wrong_calls_are_told),
         TEST(wrong_tables_are_found_on_request),
         TEST(wrong_pages_are_found_on_request),
+        TEST(wrong_paddings_and_biases_are_found_on_request),
+        TEST(shorter_structs_are_taken),
         TEST(wrong_places_are_found_on_request),
         TEST(captured_calls_are_not_checked),
     };
