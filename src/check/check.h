@@ -103,6 +103,10 @@ typedef struct check_lengths {
 
 /* All expect a program that tl_bind has bound without an error. 'given' may be NULL. */
 bool check_sketch(tl_program *program, const check_lengths *given, diag_list *diags);
+/* Sizes of blocks that a sketch gives, but that its meaning does not depend on, become open: then
+ * whole axes may be gone through at once. After tl_infer_axes.
+ */
+void check_open_sizes(tl_kernel *kernel, arena *memory);
 /* Can kernels for that GPU have Inputs and Outputs of these types? */
 bool check_parameters(const tl_kernel *kernel, const gpu *target, diag_list *diags);
 

@@ -398,3 +398,51 @@ bool rules_sketch_rounds(tl_kernel *kernel, const check_lengths *given, arena *m
     }
     return true;
 }
+
+/* --- sizes that may be any ------------------------------------------------------------------- */
+
+typedef struct uses {
+    const tl_symbol *symbol;
+    int count;
+} uses;
+
+static void count_use(void *context, tl_expr *e) {
+    uses *u = context;
+    u->count += e->symbol == u->symbol;
+}
+
+/* Is the name in nothing but the bounds of loops, which go through an axis in blocks of that size,
+ * and is their number nowhere asked for?
+ */
+static bool is_size_alone(const tl_kernel *kernel, const tl_symbol *symbol) {
+    uses all = {symbol, 0};
+    int sizes = 0;
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        const tl_expr *length, *size;
+        tl_each_expr(s, count_use, &all);
+        bool walks =
+            s->kind == TL_FOR && tl_loop_walks(s, &length, &size) && size && size->symbol == symbol;
+        if (!walks) continue;
+        sizes++;
+        uses blocks = {s->loop.symbol, 0};
+        for (tl_statement *t = kernel->body.first; t; t = tl_next(t, NULL))
+            tl_each_expr(t, count_use, &blocks);
+        if (blocks.count) return false;
+    }
+    return all.count == sizes;
+}
+
+void check_open_sizes(tl_kernel *kernel, arena *memory) {
+    diag_list unheard;
+    diag_init(&unheard, memory, STR(""), STR(""));
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        const tl_expr *length, *size;
+        if (s->kind != TL_FOR || !tl_loop_walks(s, &length, &size) || !size) continue;
+        bool is_given =
+            size->kind == TL_NAME && size->symbol && size->symbol->kind == TL_SYMBOL_CONSTANT;
+        if (!is_given || !is_size_alone(kernel, size->symbol)) continue;
+        size->symbol->kind = TL_SYMBOL_OPEN;
+        if (!rules_sketch_rounds(kernel, NULL, memory, &unheard))
+            size->symbol->kind = TL_SYMBOL_CONSTANT;
+    }
+}

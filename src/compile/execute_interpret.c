@@ -1,5 +1,6 @@
 /* Runs TL on the caller's arrays: every kernel of a program in order, workspace between them. */
 #include "base/needs.h"
+#include "check/check.h"
 #include "compile/compile.h"
 #include "flashtl/execute.h"
 #include "interpret/interpret.h"
@@ -262,6 +263,8 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
                                     "errors are known of sketches; kernel '%.*s' is TL Code",
                                     STR_ARGS(k->name));
         }
+        /* elements that are rounded alike are found within a block */
+        if (a->arithmetic >= FTL_ERRORS) check_open_sizes(k, memory);
         status = check_conditions(context, a, program, k);
         if (!status) status = make_workspaces(context, a, program, k);
         if (status) break;

@@ -71,6 +71,14 @@ add_test(NAME bytes_of_warps
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/fragments.py $<TARGET_FILE:flashtl>)
 set_tests_properties(bytes_of_warps PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
 
+# Keys that a table names many times, in blocks that the sketch gives the size of, are rounded alike;
+# one that is left out is found all the same.
+add_test(NAME repeated_keys
+         COMMAND flashtl verify --op nsa_selected --head-dim 64 --dtype e4m3 --gpu l40s --on interpreter --case 3)
+add_test(NAME lost_keys
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/lost_keys.sh $<TARGET_FILE:flashtl>)
+set_tests_properties(repeated_keys lost_keys PROPERTIES LABELS exec)
+
 # Where clang is the only compiler; 77: it is not here, or does not know GPUs.
 add_test(NAME by_clang
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/by_clang.py $<TARGET_FILE:flashtl>)
