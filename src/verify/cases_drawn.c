@@ -223,14 +223,21 @@ static bool has_whole_scalars(const ftl_plan *plan) {
     return false;
 }
 
-/* Scores by blocks take several of them to tell, and masks whose limit is inside one. */
+/* A mask's limit inside a block decides most where scores rise there, and blocks come after it. */
+static void put_inside(const drawing *d, int32_t keys, kinds *k) {
+    k->of[OF_SCALARS] = DRAWN_INSIDE;
+    k->of[CHOICES + keys] = below_apart(d, 4, 2) ? LENGTH_THREE : LENGTH_THREE_REST;
+    if (below_apart(d, 2, 2)) k->of[OF_TABLES] = DRAWN_LONGEST;
+    if (below_apart(d, 3, 2))
+        k->of[OF_PATTERN] = below_apart(d, 5, 2) ? DRAWN_CLIMB : DRAWN_COLUMNS;
+}
+
+/* Scores by blocks take several of them to tell. */
 static void lengthen(drawing *d, int32_t keys, kinds *k) {
     static const uint8_t several[] = {LENGTH_TWO, LENGTH_TWO_REST, LENGTH_THREE, LENGTH_THREE_REST};
     bool is_planted = input_of(d->l, k->of[OF_INPUT]) == VERIFY_BLOCKS && keys >= 0;
     if (is_planted && below(d, 6)) k->of[CHOICES + keys] = several[below(d, 4)];
-    if (!is_planted || !has_whole_scalars(d->l->plan) || below_apart(d, 1, 2)) return;
-    k->of[OF_SCALARS] = DRAWN_INSIDE;
-    if (below_apart(d, 2, 2)) k->of[OF_TABLES] = DRAWN_LONGEST;
+    if (is_planted && has_whole_scalars(d->l->plan) && below_apart(d, 1, 2)) put_inside(d, keys, k);
 }
 
 /* Their sizes are those of scores, and weights that are alike are rounded alike: where scores are

@@ -20,7 +20,8 @@ typedef enum purpose {
     FOR_POWER,
     FOR_ORDER,
     FOR_EVEN,
-    FOR_FACTORS
+    FOR_FACTORS,
+    FOR_NAN
 } purpose;
 
 static int64_t drawn(const verify_draw *d, purpose what, uint64_t index, int64_t count) {
@@ -340,7 +341,33 @@ static bool is_neutral(const case_data *data, const planted *p, int32_t tensor) 
            drawn(&data->of->draw, FOR_FACTORS, 0, 2);
 }
 
-void drawn_row(const case_data *data, const planted *p, int32_t tensor, int64_t count,
+static bool has_top(const verify_program *program) {
+    const ftl_source *source = program->sketch.text ? &program->sketch : &program->code;
+    str text = {source->text, source->text ? source->length : 0};
+    while (text.length) {
+        str line = str_trim(str_cut(&text, '\n'));
+        if (str_starts(line, STR("Compute RowTopK "))) return true;
+    }
+    return false;
+}
+
+bool drawn_has_nan(const case_data *data) {
+    const verify_draw *d = &data->of->draw;
+    return d->seed && drawn(d, FOR_NAN, 0, 4) == 0 && has_top(data->program);
+}
+
+/* One element in one row of eight. */
+static void add_nan(const case_data *data, int32_t tensor, int64_t row, int64_t count,
+                    double *values) {
+    enum { FEW = 8 };
+    const verify_draw *d = &data->of->draw;
+    uint64_t own = (uint64_t)row * 64 + (uint64_t)tensor;
+    bool is_matrix = data->program->plan->tensors[tensor].axis_count > 1 && count > 0;
+    if (is_matrix && drawn(d, FOR_NAN, 2 * own + 1, FEW) == 0)
+        values[drawn(d, FOR_NAN, 2 * own + 2, count)] = NAN;
+}
+
+void drawn_row(const case_data *data, const planted *p, int32_t tensor, int64_t row, int64_t count,
                double *values) {
     const verify_draw *d = &data->of->draw;
     if (!d->seed) return;
@@ -348,6 +375,7 @@ void drawn_row(const case_data *data, const planted *p, int32_t tensor, int64_t 
     for (int64_t e = 0; e < count && d->gain == DRAWN_ONE_SIGN && is_read; e++)
         values[e] = fabs(values[e]);
     for (int64_t e = 0; e < count && is_neutral(data, p, tensor); e++) values[e] = 1;
+    if (drawn_has_nan(data)) add_nan(data, tensor, row, count, values);
 }
 
 /* --- names ------------------------------------------------------------------------------------ */

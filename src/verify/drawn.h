@@ -89,8 +89,11 @@ int64_t drawn_length(const case_data *data, uint64_t stream, uint64_t at, int64_
 /* By how much the elements of an Input are larger: mostly of one that makes no scores. */
 double drawn_factor(const case_data *data, const planted *p, int32_t tensor);
 
-/* Changes a row of an Input further: scores of one sign, factors that leave scores as planted. */
-void drawn_row(const case_data *data, const planted *p, int32_t tensor, int64_t count,
+/* Do Inputs hold NaN, which a RowTopK passes over? What else comes of it is open. */
+bool drawn_has_nan(const case_data *data);
+/* Changes a row of an Input further: scores of one sign, factors that leave scores as planted, NaN.
+ */
+void drawn_row(const case_data *data, const planted *p, int32_t tensor, int64_t row, int64_t count,
                double *values);
 
 /* ", climbing in one row of 8, ..." for the name of a drawn case. */

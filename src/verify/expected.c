@@ -1,6 +1,7 @@
 #include "verify/expected.h"
 
 #include "flashtl/execute.h"
+#include "verify/drawn.h"
 #include "verify/narrow.h"
 
 #include <float.h>
@@ -315,6 +316,12 @@ static void saturate(expected *e) {
         if (isfinite(e->values[i])) e->values[i] = fmax(least, fmin(most, e->values[i]));
 }
 
+/* Of NaN that an Input holds an extreme makes NaN, or passes over it. */
+static void open_nan(expected *e) {
+    for (int64_t i = 0; i < e->of->rows * e->of->columns; i++)
+        if (isnan(e->values[i])) e->state[i] = EXPECTED_OPEN;
+}
+
 ftl_status expected_make(ftl_context *context, const case_data *data, double flops_most,
                          arena *memory, expected **outputs) {
     const ftl_plan *plan = data->program->plan;
@@ -337,7 +344,10 @@ ftl_status expected_make(ftl_context *context, const case_data *data, double flo
     if (formula == EXPECTED_INTERPRETATION) status = interpretation(context, data, memory, all);
     else closed_formula(data, formula, memory, all);
     if (!status) status = find_errors(context, data, memory, all);
-    for (int32_t t = 0; !status && t < plan->tensor_count; t++)
-        if (plan->tensors[t].role == FTL_OUTPUT) saturate(&all[t]);
+    for (int32_t t = 0; !status && t < plan->tensor_count; t++) {
+        if (plan->tensors[t].role != FTL_OUTPUT) continue;
+        saturate(&all[t]);
+        if (drawn_has_nan(data)) open_nan(&all[t]);
+    }
     return status;
 }

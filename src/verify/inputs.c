@@ -151,7 +151,7 @@ static void fill(const case_data *data, const planted *p, buffer *b, int32_t pos
         else if (data->of->input == VERIFY_ROWS)
             spread_rows(b, planted_part_of(p, position), row, values);
         else planted_row(data, p, position, row, values);
-        drawn_row(data, p, position, b->columns, values);
+        drawn_row(data, p, position, row, b->columns, values);
         for (int64_t e = 0; e < b->columns && factor != 1; e++) values[e] *= factor;
         buffer_store_row(b, row, values);
     }

@@ -217,6 +217,22 @@ static void texts_are_run_without_rounding(void **state) {
         failed_of(factors, SHIFTED("Multiply S, 0.7 and get S", "Multiply S, 0.3 and get S")), 0);
 }
 
+/* --- NaN -------------------------------------------------------------------------------------- */
+
+#define LARGEST(before)                                                                            \
+    "kernel k\nlet top = 8\nInput A f16 (m in rows, n in columns)\nOutput I i32 (m in rows, "      \
+    "top)\n"                                                                                       \
+    "for j = 0:columns/BN\n    Copy A from global to register\n" before                            \
+    "    Compute RowTopK A, top and accumulate I\nend\nCopy I from register to global\n"
+
+/* It is never among the largest: a text that takes it for a number is found, a right one is not. */
+static void nan_is_no_element(void **state) {
+    (void)state;
+    static const char text[] = LARGEST("");
+    assert_int_equal(failed_of(text, text), 0);
+    assert_true(failed_of(text, LARGEST("    Compute Mask A, 1000 where not A > log(0)\n")) > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_inside_blocks),
@@ -224,6 +240,7 @@ int main(void) {
         cmocka_unit_test(planted_scores_are_kept),
         cmocka_unit_test(matrices_follow_a_length),
         cmocka_unit_test(texts_are_run_without_rounding),
+        cmocka_unit_test(nan_is_no_element),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
