@@ -161,6 +161,37 @@ static void add_conditions(const shared *s, text_buffer *out) {
     }
 }
 
+typedef struct share_sum {
+    str part, walked, count, element, into;
+} share_sum;
+
+/* Of matrices one after the other. Vectors are the columns of one matrix, whose rows are summed:
+ * tiles are of matrices.
+ */
+static void write_sum(const shared *s, share_sum sum, text_buffer *text) {
+    const tl_axes *axes = &s->of->axes;
+    bool is_vector = axes->count - tl_matrix_begin(axes) == 1;
+    str matrix = matrix_text(s, false), j = tape_free_name(s->t, "j");
+    text_format(text, "\nlet %.*s (", STR_ARGS(sum.part));
+    if (is_vector)
+        text_format(text, "%.*s, %.*s in %.*s", STR_ARGS(matrix), STR_ARGS(sum.walked),
+                    STR_ARGS(sum.count));
+    else
+        text_format(text, "%.*s in %.*s; %.*s", STR_ARGS(sum.walked), STR_ARGS(sum.count),
+                    STR_ARGS(matrix));
+    text_format(text, ") = %.*s[%.*s%.*s]\n\nfor %.*s = 0:", STR_ARGS(s->tensor),
+                STR_ARGS(sum.element), STR_ARGS(matrix_text(s, true)), STR_ARGS(j));
+    if (is_vector)
+        text_format(text, "(%.*s)/%.*s\n", STR_ARGS(sum.count),
+                    STR_ARGS(tape_free_name(s->t, "BW")));
+    else text_format(text, "%.*s\n", STR_ARGS(sum.count));
+    text_format(text,
+                "    Copy %.*s from global to register\n    Compute %s %.*s and accumulate %.*s\n"
+                "end\nCopy %.*s from register to global\n\n",
+                STR_ARGS(sum.part), is_vector ? "RowSum" : "Cast", STR_ARGS(sum.part),
+                STR_ARGS(sum.into), STR_ARGS(sum.into));
+}
+
 /* Sums over one index, or over those of a block of it. */
 static void write_step(shared *s, int summed, const tl_expr *size, str block, str extent, str into,
                        bool is_last, text_buffer *out) {
@@ -186,15 +217,7 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     text_format(&text, "%.*s\nOutput %.*s %s (%.*s%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
                 STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
     add_conditions(s, &text);
-    text_format(&text, "\nlet %.*s (%.*s in %.*s; %.*s) = %.*s[%.*s%.*s]\n\nfor %.*s = 0:%.*s\n",
-                STR_ARGS(part), STR_ARGS(walked), STR_ARGS(count), STR_ARGS(matrix_text(s, false)),
-                STR_ARGS(s->tensor), STR_ARGS(element), STR_ARGS(matrix_text(s, true)),
-                STR_ARGS(tape_free_name(s->t, "j")), STR_ARGS(count));
-    text_format(
-        &text,
-        "    Copy %.*s from global to register\n    Compute Cast %.*s and accumulate %.*s\nend\n"
-        "Copy %.*s from register to global\n\n",
-        STR_ARGS(part), STR_ARGS(part), STR_ARGS(into), STR_ARGS(into));
+    write_sum(s, (share_sum){part, walked, count, element, into}, &text);
     text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
     write_declared(s->t, (str){text.data, text.length}, out);
     text_add(out, (str){text.data, text.length});

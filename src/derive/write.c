@@ -107,6 +107,7 @@ static void write_load(writer *w, int i, const tape_item *item) {
     bool is_named = has_word(&w->taken, tensor);
     str name = is_named ? fresh(w, tensor) : tensor;
     add_word(w->t->memory, &w->taken, name);
+    s->is_copied = true;
     if (item->sum) w->reads_sum[item->sum - 1] = true;
     if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
     if (!s->is_computed_with) return;
@@ -115,12 +116,15 @@ static void write_load(writer *w, int i, const tape_item *item) {
     write_copy(w, w->sections[i], tensor, "register", s->name);
 }
 
-/* May the item write over this operand, the last to read it? */
+/* May the item write over this operand, the last to read it? A matrix that was copied keeps the
+ * type that it has in memory, which is not that of results.
+ */
 static bool may_replace(const writer *w, int i, const tape_item *item, int value) {
     if (value == TAPE_NONE || item->operation == TL_GEMM || item->over.length) return false;
     const shown *s = &w->values[value];
     const tape_value *own = &w->t->values.items[item->value];
-    return s->last_use == writer_key(w, i) && s->ready == w->sections[i] && s->name.length &&
+    bool is_here = s->last_use == writer_key(w, i) && s->ready == w->sections[i] && s->name.length;
+    return is_here && !(s->is_copied && own->axis_count > 1) &&
            writer_same_axes(own, &w->t->values.items[value]);
 }
 

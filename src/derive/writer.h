@@ -11,6 +11,7 @@ typedef enum section { BEFORE, INSIDE, AFTER, SECTIONS } section;
 typedef struct shown {
     bool is_live;
     section ready;                        /* from where on it can be read */
+    bool is_copied;                       /* from memory, in its type there */
     bool is_multiplied, is_computed_with; /* an operand of products; of anything else */
     str first;                            /* axis of its tile, where it has two */
     int last_use;                         /* key of the last item that reads it */

@@ -126,8 +126,23 @@ static tl_statement *mask_before(const tl_statement *at, str name, double value,
     return NULL;
 }
 
-static bool mask_end(const bound_loop *b, const ends_answer *answer) {
+/* The Copy that stored a computed tile for products, before 'at'; NULL: it is no such tile. */
+static tl_statement *store_before(const tl_statement *at, str name) {
+    for (; at; at = at->parent) {
+        for (tl_statement *s = at->previous; s; s = s->previous) {
+            if (!edit_writes_within(s, name)) continue;
+            bool is_store = s->kind == TL_COPY && s->copy.from == TL_REGISTER &&
+                            s->copy.to == TL_SHARED && s->copy.what->kind == TL_NAME;
+            return is_store ? s : NULL;
+        }
+    }
+    return NULL;
+}
+
+static bool mask_end(const bound_loop *b, ends_answer *answer) {
     reason *r = b->r;
+    tl_statement *store = store_before(answer->hurt, answer->tile);
+    if (store) answer->hurt = store, answer->tile = store->copy.what->text;
     const char *axis = edit_z(r->memory, b->axis),
                *length = edit_text(r->memory, b->extent->length);
     const char *tile = edit_z(r->memory, answer->tile);

@@ -130,6 +130,11 @@ def value_view(a):
     return {"O": attention(wide(a["Q"]) @ c.swapaxes(-1, -2) * 0.25, c[..., :32], causal(77, 131))}
 
 
+def stored_past_end(a):
+    s = wide(a["Q"]) @ wide(a["K"]).T + wide(a["bias"]) - wide(a["lse"])[:, None]
+    return {"R": np.exp(s).T @ wide(a["D"])}
+
+
 def given_maximum(a):
     p, m, l = weights(wide(a["Q"]) @ wide(a["K"]).swapaxes(-1, -2) * 0.25)
     before = wide(a["m_before"])[..., None]
@@ -231,6 +236,8 @@ CASES = [
     (row_min, {"Q": normal(77, 64), "K": normal(131, 64), "X": normal(77, 64, dtype=F32), "size": normal(131, scale=9, dtype=F32)}, {"d": 64}),
     (sines, {"Q": normal(77, 64), "K": normal(131, 64, scale=0.2), "V": normal(131, 64)}, {"speed": 30, "d": 64, "dv": 64}),
     (linear_weights, {"Q": normal(77, 64), "K": normal(131, 64, scale=0.2), "V": normal(131, 64)}, {"keep": 0.75, "d": 64, "dv": 64}),
+    (stored_past_end, {"Q": normal(77, 64), "K": normal(131, 64, scale=0.1), "bias": normal(131, dtype=F32),
+                       "lse": normal(77, dtype=F32), "D": normal(77, 64)}, {"d": 64, "dv": 64}),
     (bare_axis_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 24, scale=0.1)}, {"d": 40, "e": 24}),
     (whole_rows_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 200, scale=0.1)}, {"d": 40, "e": 200}),
     (encoder_bias, {"Q": normal(150, 64), "K": normal(150, 64, scale=0.2), "V": normal(150, 64),
