@@ -9,6 +9,7 @@ from equal_examples_copies import GUARDED_STEP, RING, RINGS, SHIFT, SHIFTS, TABL
 from equal_examples_cuda import (
     ABSOLUTE, COPIES, CUDA, CUDA_EXAMPLES, FIRST_BARRIER, FIRST_BARRIERS, FIRST_STEP, FIRST_STEPS, GUARDED,
     IN_COPIES, ROOM, SWAPS)
+from equal_examples_paths import BARRIER, EXCHANGED, LAST, LAST_BARRIERS, PATHS, PLACES, TILES
 from equal_examples_tl import EXAMPLES, HIDDEN, IN_ROUNDS, IN_VOTES, LINEAR, TL, VOTES
 from equal_text import changes  # noqa: F401, for who explains what is not proved
 from equal_tl import REFUSED, of_tl
@@ -85,8 +86,34 @@ def in_copies():
     return wrong
 
 
+def in_paths():
+    """What the proofs say wrongly of paths, and of what lies past an end."""
+    wrong = []
+
+    def tell(what, mutant, text, tl, same):
+        if mutant == text or bool(of_cuda(mutant, text, tl)) != same:
+            wrong.append(f"{what}: {of_cuda(mutant, text, tl)}")
+    for text, old, new, begin, now, same in PATHS:
+        code = text.replace(old, new).splitlines() if old else text.splitlines()
+        at = next(i for i, x in enumerate(code) if x.startswith(begin))
+        line = [code[at].replace(*now, 1)] if isinstance(now, tuple) else [now] if now else []
+        if old and old not in text:
+            wrong.append(f"{old.strip()} does not stand in its example")
+        tell(f"{old.strip()} -> {new.strip()}; {code[at].strip()} -> {line}", code[:at] + line + code[at + 1:], code, TL, same)
+    for old, new, same in LAST_BARRIERS:
+        code, tl = (LAST.replace(old, new) if old else LAST).splitlines(), (TILES.replace(old, new) if old else TILES).splitlines()
+        if old and old not in LAST + TILES:
+            wrong.append(f"{old.strip()} does not stand in its example")
+        at = max(i for i, x in enumerate(code) if x == BARRIER)
+        tell(f"the last barrier: {old.strip()} -> {new.strip()}", code[:at] + code[at + 1:], code, tl, same)
+    for place, same in EXCHANGED:
+        code = PLACES.replace("place ^ 16", place).splitlines()
+        tell(f"stores to place and {place}", code[::-1], code, TL, same)
+    return wrong
+
+
 def main():
-    wrong = in_votes() + in_ways() + in_copies()
+    wrong = in_votes() + in_ways() + in_copies() + in_paths()
     for old, new, same in EXAMPLES:
         at = TL.index(old)
         mutant = TL[:at] + ([] if new is None else [new]) + TL[at + 1:]

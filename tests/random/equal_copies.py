@@ -5,7 +5,7 @@ never read.
 """
 import re
 
-from equal_bounds import enclosing
+from equal_bounds import draws, enclosing, lets_before, loop_around, python_of
 from equal_text import changes
 from equal_ways import THREADS, depth_of, one_line
 
@@ -66,16 +66,20 @@ def both_hold(mutant, code):
     places = [m for m in re.finditer(bounds, was) if was[:m.start()] + m.group(0).replace("&&", "||", 1) + was[m.end():] == now]
     if len(places) != 1 or not any(x.strip() == "const int b = (int)tile;" or re.match(r"const int b = \(int\)tile,", x.strip()) for x in code[:at]):
         return None
-    index, length = places[0].group(1), places[0].group(2)
+    way = way_of_rows(code, at, was[:places[0].start()], *places[0].groups())
+    return way and f"{way}, and the batch is the grid's: both hold"
+
+
+def way_of_rows(code, at, before, index, length):
+    """Why a row of a copy is one of its tensor, by the way that the copy stands in; None: it is not known to be."""
     rows = re.match(r"(?:(.*) \+ )?row \+ (\d+) \* (\w+)$", index)
     left = next((re.match(rf"\s*const int rows_left = args\.{length}(?: - (.*))?;$", x) for x in reversed(code[:at]) if re.match(r"\s*const int rows_left = ", x)), None)
     if not rows or not left or (rows.group(1) or "") != (left.group(1) or ""):
         return None
     way = next((code[i].strip() for i in enclosing(code, at) if not re.match(r"\s*FTL_UNROLL for \(", code[i])), "")
-    if was.startswith("ftl_cp_async_16_or_zero(") and "inside ? " in was[:places[0].start()]:
-        if code[at - 1].strip() == f"const bool inside = row + {rows.group(2)} * {rows.group(3)} < rows_left;":
-            return "the row is inside, and the batch is the grid's: both hold"
-        return None
+    if code[at].strip().startswith("ftl_cp_async_16_or_zero(") and "inside ? " in before:
+        same = code[at - 1].strip() == f"const bool inside = row + {rows.group(2)} * {rows.group(3)} < rows_left;"
+        return "the row is inside" if same else None
     whole = re.match(r"if \(rows_left >= (\d+)\) \{$", way)
     loop = next((m for m in (re.match(LOOP, code[i].strip()) for i in range(at - 1, max(at - 4, 0), -1)) if m and m.group(1) == rows.group(3)), None)
     row = next((re.match(r"\s*const int row = ([^,;]*)[,;]", x) for x in reversed(code[:at]) if re.match(r"\s*const int row = ", x)), None)
@@ -83,9 +87,36 @@ def both_hold(mutant, code):
     if not whole or not loop or not row or not threads or loop.group(2) != "<" or loop.group(4):
         return None
     most = max(eval(row.group(1), {"warp": w, "lane": n}) for w, n in THREADS if w < threads // 32)
-    if most + int(rows.group(2)) * (int(loop.group(3)) - 1) < int(whole.group(1)):
-        return "whole rows are left, and the batch is the grid's: both hold"
-    return None
+    return "whole rows are left" if most + int(rows.group(2)) * (int(loop.group(3)) - 1) < int(whole.group(1)) else None
+
+
+def earlier_row(mutant, code):
+    """A bound of a row that is inside, asked of one before it: of a loop whose first step is not the tensor's first block."""
+    found = one_line(mutant, code)
+    if not found:
+        return None
+    now, was, at = found
+    bound = r"\(unsigned\)\(((?:[^()]|\([^()]*\))*)\) < \(unsigned\)\(args\.(\w+)\)"
+    pairs = [(a, b) for a, b in zip(re.finditer(bound, was), re.finditer(bound, now)) if a.group(0) != b.group(0)]
+    if len(pairs) != 1 or pairs[0][0].group(2) != pairs[0][1].group(2) or was[:pairs[0][0].start()] + pairs[0][1].group(0) + was[pairs[0][0].end():] != now:
+        return None
+    index, other = pairs[0][0].group(1), pairs[0][1].group(1)
+    step = re.match(r"\((\w+) \+ 1\) \* (\w+) \+ row \+ \d+ \* (\w+)$", index)
+    if not step or not way_of_rows(code, at, was[:pairs[0][0].start()], *pairs[0][0].groups()) or set(re.findall(r"[a-z_]\w*", other, re.I)) - set(step.groups()) - {"row"}:
+        return None
+    lets, around = lets_before(code, at), loop_around(code, at, step.group(1))
+    row = next((re.match(r"\s*const int row = ([^,;]*)[,;]", x) for x in reversed(code[:at]) if re.match(r"\s*const int row = ", x)), None)
+    if not around or not row or not threads_of(code):
+        return None
+    rows = sorted({eval(row.group(1), {"warp": w, "lane": n}) for w, n in THREADS if w < threads_of(code) // 32})
+    for drawn in draws(lets):
+        low = int(drawn.value(around[0]))
+        size = drawn.value(step.group(2))
+        for i in (low, low + 1, low + 5):
+            scope = {step.group(1): i, step.group(2): size, "row": drawn.r.choice((rows[0], rows[-1], drawn.r.choice(rows))), step.group(3): drawn.r.choice((0, 0, 1, 3))}
+            if not 0 <= eval(python_of(other), {}, dict(scope)) <= eval(python_of(index), {}, dict(scope)):
+                return None
+    return "a row before one that is inside: both are"
 
 
 def first_shift(mutant, code, tl):
@@ -124,5 +155,5 @@ def first_shift(mutant, code, tl):
     return "the vote takes the first block again, with its maximum: weights by a shift of 1e30 are infinite" if used and power and noticed else None
 
 
-PROOFS = (a_step_further, both_hold)
+PROOFS = (a_step_further, both_hold, earlier_row)
 PROOFS_BY_TL = (first_shift,)

@@ -7,7 +7,8 @@ import re
 
 from equal_bounds import DRAWN, Drawn, LET, body_of, bounds, condition_of, conditions, draws, enclosing, lets_of, loop_around, loops, masks_alone, unreached
 from equal_copies import PROOFS as OF_COPIES, PROOFS_BY_TL as OF_COPIES_BY_TL
-from equal_registers import bare, eager, lower_maximum, names, nothing_read, past_an_end, permuted_vote, room, written_at_first_step
+from equal_paths import PROOFS as OF_PATHS, PROOFS_BY_TL as OF_PATHS_BY_TL
+from equal_registers import bare, eager, lower_maximum, names, nothing_read, past_an_end, permuted_vote, room, times_zero, written_at_first_step
 from equal_text import VOTE, above, careful, changes, commutes, of_one_word, order, order_of_sums, references
 from equal_tl import nothing_comes_of_it
 from equal_ways import PROOFS as OF_WAYS, first_barrier, under_a_vote
@@ -130,15 +131,17 @@ def let_of_masks(mutant, code):
 def past_the_guard(mutant, code):
     """A step more of a loop, under a condition that ends it as well."""
     new, old, at = changes(mutant, code)
-    loop = r"\s*FTL_UNROLL for \(int (\w+) = 0; \1 < (\d+)( \+ 1)?; \1\+\+\) \{$"
+    loop = r"\s*FTL_UNROLL for \(int (\w+) = 0; \1 (<=?) (\d+)( \+ 1)?; \1\+\+\) \{$"
     if len(new) != 1 or len(old) != 1 or not re.match(loop, new[0]) or not re.match(loop, old[0]):
         return None
-    name, steps = re.match(loop, old[0]).group(1, 2)
+    name, before, steps = re.match(loop, old[0]).group(1, 2, 3)
     more = re.match(loop, new[0])
+    if before != "<" or more.group(2) == "<=" and (more.group(4) or more.group(3) != steps):
+        return None
     guard = re.match(rf"if \(row \+ (\d+) \* {name} < (\d+)\) \{{$", code[at + 1].strip())
     depth = len(old[0]) - len(old[0].lstrip())
     alone = [x for x in code[at + 1:] if not x.startswith("#") and len(x) - len(x.lstrip()) <= depth + 4]
-    if guard and more.group(1) == name and int(more.group(2)) >= int(steps) and int(guard.group(1)) * int(steps) >= int(guard.group(2)) and alone[1].strip() == "}":
+    if guard and more.group(1) == name and int(more.group(3)) >= int(steps) and int(guard.group(1)) * int(steps) >= int(guard.group(2)) and alone[1].strip() == "}":
         return "the condition under the loop ends it: rows of a tile are counted from 0"
     return None
 
@@ -160,8 +163,6 @@ def without_effect(mutant, code, tl):
         body = body_of(code, at)
         if len(body) in (4, 5) and body[2] == "else" and re.match(r"ftl_store_global_\w+_part\(.*, left\);$", body[3]):
             return "of a part of no elements none is stored"
-    if re.match(r"if \(lane == 0\) ftl_tma_store_wait<\d+>\(\);$", was) and now == was.replace("lane == 0", "true"):
-        return "lanes that stored nothing wait for nothing"
     divided = re.search(r"ftl_divide_(up|down)\(args\.(\w+), args\.(\w+)\)", was)
     if divided and any(divides(x, divided.group(2), divided.group(3)) for x in tl):
         other = divided.group(0).replace("_up", "_?").replace("_down", "_up").replace("_?", "_down")
@@ -206,6 +207,18 @@ def slot_of_two(mutant, code):
     return None
 
 
+def apart_in_shared(mutant, code):
+    """Two stores of a thread into 16 bytes each of shared memory, which lie beside one another."""
+    new, old, _ = changes(mutant, code)
+    stores = [re.match(r"\s*ftl_store_shared_16\((\w+)(?: (\^|\+) (\d+))?, \w+\);$", x) for x in old]
+    if len(old) != 2 or new != old[::-1] or not all(stores) or stores[0].group(1) != stores[1].group(1):
+        return None
+    plain, moved = sorted(stores, key=lambda m: m.group(2) is not None)
+    if plain.group(2) is None and moved.group(2) and int(moved.group(3)) >= 16 and int(moved.group(3)) % 16 == 0:
+        return "two stores to places that lie 16 bytes apart, or more"
+    return None
+
+
 # --- the whole ------------------------------------------------------------------------------------
 
 ONE_WORD = (
@@ -219,9 +232,9 @@ ONE_WORD = (
 
 
 PROOFS = (functools.partial(of_one_word, ONE_WORD), commutes, lambda mutant, code: order(mutant, code, effects_of_cuda), order_of_sums,
-          eager, permuted_vote, room, lower_maximum, nothing_read, past_an_end, written_at_first_step, let_of_masks, past_the_guard,
-          whole_blocks, groups, first_of_a_ring, slot_of_two, unreached, bounds, conditions, loops) + OF_WAYS + OF_COPIES
-PROOFS_BY_TL = (without_effect, dead_in_tl, under_a_vote, first_barrier) + OF_COPIES_BY_TL
+          eager, permuted_vote, room, lower_maximum, nothing_read, past_an_end, times_zero, written_at_first_step, let_of_masks, past_the_guard,
+          whole_blocks, groups, first_of_a_ring, slot_of_two, apart_in_shared, unreached, bounds, conditions, loops) + OF_WAYS + OF_COPIES + OF_PATHS
+PROOFS_BY_TL = (without_effect, dead_in_tl, under_a_vote, first_barrier) + OF_COPIES_BY_TL + OF_PATHS_BY_TL
 
 
 def of_cuda(mutant, code, tl):

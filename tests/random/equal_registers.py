@@ -105,6 +105,20 @@ def made_of(lines, name):
             return found, reached
 
 
+ROW_INDEX = r"\b(m16|half|down)\b"
+
+
+def lanes_of_a_row(lines, name):
+    """How many lanes that follow one another have elements of one row, by the text's own words for a tile's row."""
+    found = {int(m.group(1)) for x in lines for m in [re.search(rf"\b{name}_row = (?:\w+ \* \d+ \+ )?\(lane >> (\d)\)[,;]", x)] if m}
+    return 1 << found.pop() if len(found) == 1 else 4
+
+
+def mixing(lines, name):
+    """Exchanges with lanes of other rows."""
+    return r"ftl_exchange\([^()]*, (" + "|".join(str(1 << k) for k in range(5) if 1 << k >= lanes_of_a_row(lines, name)) + r")\)"
+
+
 def stays(lines, name, across, mix):
     """Whether elements of a tile keep their row (and, unless 'across', their column) in all that is made of them."""
     found, reached = made_of(lines, name)
@@ -118,7 +132,7 @@ def stays(lines, name, across, mix):
         columns = "n8" in source or "element" in source
         if not across and columns and not re.search(r"n8|element", indices):
             return False
-        if re.search(r"m16|half", source) and not re.search(r"m16|half", indices):
+        if re.search(ROW_INDEX, source) and not re.search(ROW_INDEX, indices):
             return False
     for i, line in enumerate(lines):
         text = bare(line)
@@ -169,9 +183,9 @@ def past_an_end(mutant, code):
     new, old, at = changes(mutant, code)
     if len(old) != 1 or len(new) > 1:
         return None
-    change = re.match(r"(\w+)((?:\[[^]]*\])+) = (?:0|0\.0f);$", bare(old[0]))
+    change = re.match(r"(\w+)((?:\[[^]]*\])+) = (?:\1(?:\[[^]]*\])+ = )?(?:0|0\.0f);$", bare(old[0]))
     chosen = re.match(r"(\w+)((?:\[[^]]*\])+) = (.* < rows_left|.* < columns_left) \? (.*) : 0\.0f;$", bare(old[0]))
-    if change:
+    if change and (not new or " = " not in bare(old[0]).partition(" = ")[2]):
         name = change.group(1)
         if new and not re.match(rf"{name}((?:\[[^]]*\])+) = -?[\d.e+-]+f?;$", bare(new[0])):
             return None
@@ -193,9 +207,60 @@ def past_an_end(mutant, code):
     else:
         return None
     rows_alone = "column" not in condition
-    if stays(code, name, rows_alone, r"ftl_exchange\([^()]*, (4|8|16)\)" if rows_alone else r"ftl_exchange|ftl_of_row"):
+    if stays(code, name, rows_alone, mixing(code, name) if rows_alone else r"ftl_exchange|ftl_of_row"):
         return "an element past the end, of which only elements past the end are made"
     return None
+
+
+def times_zero(mutant, code):
+    """A number above 0 in place of a 0 past the end, which only meets zeros: those of a tile in shared memory, copied up to the same end."""
+    new, old, at = changes(mutant, code)
+    if len(old) != 1 or len(new) != 1 or not zeros(bare(new[0]), bare(old[0])) or bare(new[0]).endswith("= 0.0f;") or bare(new[0]).split()[-1].startswith("-"):
+        return None
+    name, condition = bare(old[0]).partition("[")[0], condition_of_else(code, at)
+    left = next((m for x in reversed(code[:at]) for m in [re.match(r"\s*const int rows_left = args\.(\w+)( - [^;]*)?;$", x)] if m), None)
+    if condition is None or "column" in condition or not left:
+        return None
+    beside = set()
+    for line in code:
+        text = bare(line)
+        if not re.search(rf"\b{name}\b", text) or re.match(r"(float|if \()", text) or re.match(rf"ftl_load_global_\w+\({name}\[", text) or zeros(text, text):
+            continue
+        element = rf"{name}(?:\[[^]]*\])+"
+        product = re.match(rf"\w+(?:\[[^]]*\])+ = ftl_multiply(?:_add)?\(ftl_(?:low|high)_\w+\((\w+)_register(?:\[[^]]*\])+\), {element}(?:, (?!.*\b{name}\b).*)?\);$", text)
+        if not product:
+            return None
+        beside.add(product.group(1))
+    ends = rf"const int rows_left = args\.{left.group(1)}(?: - [^;]*)?;$"
+    return "it is multiplied by zeros alone" if beside and all(zeros_past_the_end(code, x, ends) for x in beside) else None
+
+
+def zeros_past_the_end(code, tile, ends):
+    """Whether a tile in shared memory is filled by copies alone that write zeros past the end of its tensor, and read back as it was filled."""
+    copies = 0
+    for i, line in enumerate(code):
+        text = line.strip()
+        if re.match(rf"unsigned target = .*\bat::{tile}_tile\b|unsigned target = {tile}_shared;", text):
+            block = code[next(enclosing(code, i)):]
+            block = block[:next((k for k, x in enumerate(block) if k and len(x) - len(x.lstrip()) <= len(block[0]) - len(block[0].lstrip()) and not x.startswith("#")), len(block))]
+            written = [bare(x) for x in block if re.search(r"ftl_(cp_async_\d|store_shared)", x)]
+            cut = [x for x in written if re.match(r"ftl_cp_async_16_or_zero\(.*, inside\);$", x)]
+            whole = [x for x in written if re.match(r"ftl_cp_async_16\(", x)]
+            guarded = any(re.match(r"if \(rows_left >= \d+\) \{$", x.strip()) for x in block) if whole else True
+            told = any(re.match(ends, x.strip()) for x in block) and any(re.match(r"const bool inside = row(?: \+ \d+ \* \w+)? < rows_left;$", x.strip()) for x in block)
+            steady = whole and not cut and not any("rows_left" in x for x in block)       # of whole blocks alone
+            if not steady and (not cut or len(cut) + len(whole) != len(written) or not guarded or not told):
+                return False
+            copies += bool(cut)
+        elif re.search(rf"\bplace = .*\b{tile}_shared\b", text):
+            return False
+        elif re.match(rf"ftl_ldmatrix\w*\(.*\b{tile}_register\b", bare(text)):
+            source = next((x.strip() for x in reversed(code[:i]) if re.match(r"\s*unsigned source = ", x)), "")
+            if source != f"unsigned source = {tile}_shared;" or not re.search(r"\bsource\b", text):
+                return False
+        elif re.search(rf"\b{tile}_register\[.*\] [-+*/]?= ", text) or re.match(rf"ftl_load_global_\w+\({tile}_register\[", text):
+            return False
+    return copies > 0
 
 
 # --- when a maximum moves ------------------------------------------------------------------------
@@ -219,7 +284,7 @@ def lower_maximum(mutant, code):
     loop = r"\s*FTL_UNROLL for \(int (\w+) = (\d+)( \+ 1)?; \1 (<|<=|>|>=|==|!=) (\d+)( - 1)?; \1\+\+\)$"
     if new and new[0].strip() != "":
         a, b = re.match(loop, new[0]), re.match(loop, old[0])
-        within = a and b and a.group(1) == b.group(1) != "half" and b.group(4) == "<" and (a.group(4) in ("<", "<=", "==") and int(a.group(5)) + (a.group(4) == "<=") <= int(b.group(5))
+        within = a and b and a.group(1) == b.group(1) and b.group(4) == "<" and (a.group(4) in ("<", "<=", "==") and int(a.group(5)) + (a.group(4) == "<=") <= int(b.group(5))
                                                                                                or a.group(4) in (">", ">=") and int(a.group(2)) < int(a.group(5)) - (a.group(6) is not None))
         if not within:
             return None
