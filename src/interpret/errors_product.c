@@ -219,6 +219,32 @@ static void add_group(const contraction *c, element *group, int64_t count, doubl
     for (int64_t t = 0; t < c->width; t++) c->to[t * c->stride] += variance * most[t];
 }
 
+/* Equal elements are rounded alike, whatever lies beside them: what their errors make together
+ * takes the place of what each makes alone. Returns how many different ones there are, of which
+ * 'different' gets one each.
+ */
+static int64_t add_equal(const contraction *c, element *group, int64_t count, double variance,
+                         element *different) {
+    static const double EQUAL = 1e-9;
+    int64_t found = 0;
+    for (int64_t first = 0, end; first < count; first = end) {
+        double value = group[first].value;
+        different[found++] = group[first];
+        for (end = first + 1; end < count; end++)
+            if (!(group[end].value - value <= EQUAL * fabs(value))) break;
+        if (end - first == 1 || end - first == count) continue;
+        for (int64_t i = first; i < end; i++) {
+            const double *y = c->by + group[i].place * c->along;
+            for (int64_t t = 0; t < c->width; t++) {
+                double *to = c->to + t * c->stride, alone = y[t * c->across] * y[t * c->across];
+                *to = *to < variance * alone ? 0 : *to - variance * alone;
+            }
+        }
+        add_group(c, group + first, end - first, variance);
+    }
+    return found;
+}
+
 /* Elements within a step of the smallest are a group. */
 static void add_line(const machine *m, const contraction *c) {
     sort_by_value(c->sorted, c->count);
@@ -230,10 +256,14 @@ static void add_line(const machine *m, const contraction *c) {
         for (end = first + 1; end < c->count; end++)
             if (!(c->sorted[end].value - value < step)) break;
         int64_t count = end - first;
-        double share = count > 1 ? alike(group, count, step) : 0;
+        if (count == 1) continue;
         double off = 0;
-        if (share > 0) errors_of_rounding(m, &value, 1, &off);
-        if (off > 0) add_group(c, group, count, share * off * off);
+        errors_of_rounding(m, &value, 1, &off);
+        if (!(off > 0)) continue;
+        element *different = c->sorted + c->count;
+        int64_t found = add_equal(c, group, count, off * off, different);
+        double share = found > 1 ? alike(different, found, step) : 1;
+        if (share > 0) add_group(c, group, count, share * off * off);
     }
 }
 
