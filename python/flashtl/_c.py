@@ -147,6 +147,15 @@ class ftl_decode(c.Structure):
                 ("window", c.c_int32), ("softcap", c.c_double), ("scoring", ftl_scoring)]
 
 
+class ftl_append(c.Structure):
+    _fields_ = [("struct_bytes", c.c_size_t), ("dtype", c.c_int), ("tokens", c.c_int64), ("q_heads", c.c_int64),
+                ("kv_heads", c.c_int64), ("head_dim", c.c_int64), ("value_dim", c.c_int64), ("q", ftl_attention_tensor),
+                ("q_rotated", ftl_attention_tensor), ("k", ftl_attention_tensor), ("v", ftl_attention_tensor),
+                ("k_pool", ftl_attention_tensor), ("v_pool", ftl_attention_tensor), ("page_len", c.c_int64), ("pages", c.c_int64),
+                ("slots", c.c_uint64), ("rotary_dim", c.c_int64), ("is_interleaved", c.c_bool), ("cosine", c.c_uint64),
+                ("sine", c.c_uint64), ("angle_stride", c.c_int64), ("places_count", c.c_int64), ("places", c.c_uint64)]
+
+
 class ftl_mla(c.Structure):
     _fields_ = [("struct_bytes", c.c_size_t), ("dtype", c.c_int), ("batch", c.c_int64), ("q_len", c.c_int64), ("heads", c.c_int64),
                 ("head_dim", c.c_int64), ("value_dim", c.c_int64), ("q", ftl_attention_tensor), ("cache", ftl_attention_tensor),

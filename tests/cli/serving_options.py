@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What engines ask of varlen and decode beside plain attention, against NumPy: sinks, biases, slopes, padding before the first key,
 windows of two sides, chunks; and latent decoding. Keys that no sequence has are NaN, biases are as long as the longest sequence.
-serving_options.py FLASHTL [GPU ...]; exit status 77 without NumPy."""
+serving_options.py FLASHTL [interpreter] [GPU ...]; exit status 77 without NumPy."""
 import os
 import sys
 
@@ -13,7 +13,7 @@ except ImportError:
 
 import on_arrays  # noqa: E402
 
-flashtl, gpus = os.path.abspath(sys.argv[1]), sys.argv[2:]
+flashtl, machines = os.path.abspath(sys.argv[1]), sys.argv[2:]
 random = np.random.default_rng(11)
 D, DV, SCALE, HEADS, KV_HEADS, PAGE = 64, 64, 0.15, 8, 2, 16
 failures = checked = 0
@@ -188,7 +188,8 @@ def options(of):
     return of if isinstance(of, dict) else {name: VALUES.get(name, True) for name in sorted(of)}
 
 
-for where in [["--on", "interpreter"]] + [["--gpu", gpu, "--on", "emulator"] for gpu in gpus]:
+for machine in machines:
+    where = ["--on", "interpreter"] if machine == "interpreter" else ["--gpu", machine, "--on", "emulator"]
     for i, o in enumerate(map(options, ALL)):
         decode(where, o, LENGTHS, 1 + 2 * (i % 2), (1, 3, 8)[i % 3])
         varlen(where, o, [5, 3, 1, 140, 0, 9], LENGTHS, i % 2 == 0)

@@ -35,7 +35,7 @@ add_test(NAME documented
 set_tests_properties(documented PROPERTIES LABELS "cli;slow")
 add_test(NAME c_documents
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/c_documents.py ${CMAKE_C_COMPILER} ${CMAKE_SOURCE_DIR}/include
-                 ${CMAKE_SOURCE_DIR}/docs/serving.md)
+                 ${CMAKE_SOURCE_DIR}/docs/serving.md=${CMAKE_SOURCE_DIR}/examples/engine.c)
 set_tests_properties(c_documents PROPERTIES LABELS cli)
 add_test(NAME setup
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/setup.py ${CMAKE_SOURCE_DIR}/tools/setup.sh)
@@ -79,10 +79,10 @@ set_tests_properties(decode_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CO
                      ENVIRONMENT "FLASHTL_CACHE=")
 
 # What engines ask of scores beside plain attention, and latent decoding, against NumPy.
-foreach(gpu t4 a100 l40s h200)
-    add_test(NAME serving_options_${gpu}
-             COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/serving_options.py $<TARGET_FILE:flashtl> ${gpu})
-    set_tests_properties(serving_options_${gpu} PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
+foreach(machine interpreter t4 a100 l40s h200)
+    add_test(NAME serving_options_${machine}
+             COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/serving_options.py $<TARGET_FILE:flashtl> ${machine})
+    set_tests_properties(serving_options_${machine} PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
                          ENVIRONMENT "FLASHTL_CACHE=")
 endforeach()
 
