@@ -30,6 +30,7 @@ set(FLASHTL_EMBEDDED_IN_COMMAND ${FLASHTL_EMBEDDED})
 set(FLASHTL_EMBEDDED)
 flashtl_embed(prompts ${CMAKE_SOURCE_DIR}/src/think/prompts/*.md ${CMAKE_SOURCE_DIR}/src/think/prompts/*.tl
               ${CMAKE_SOURCE_DIR}/src/think/prompts/*.css)
+flashtl_embed(view ${CMAKE_SOURCE_DIR}/src/view/page/*.css ${CMAKE_SOURCE_DIR}/src/view/page/*.js)
 flashtl_embed(tasks ${CMAKE_SOURCE_DIR}/tasks/*.md)
 set(FLASHTL_EMBEDDED_IN_TOOLS ${FLASHTL_EMBEDDED})
 set(FLASHTL_EMBEDDED ${FLASHTL_EMBEDDED_IN_LIBRARY})

@@ -5,18 +5,18 @@ _flashtl() {
     [ "${COMP_WORDS[at]}" = = ] && at=$((at - 1))
     local place="${COMP_WORDS[1]} ${COMP_WORDS[at]}"
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="sketch reason derive translate think evaluate build explain verify run emulate demo check fmt bench tune grammar gpus cache mcp help"
+        words="sketch reason derive translate think evaluate build explain view verify run emulate demo check fmt bench tune grammar gpus cache mcp help"
     else case $place in
-        'sketch --op'|'reason --op'|'derive --op'|'think --op'|'build --op'|'explain --op'|'verify --op'|'run --op'|'bench --op'|'tune --op') words="attention mha gqa mqa attention_decode decode block_sparse chained_gemms gemm_bias_gelu mla nsa nsa_compress nsa_compressed nsa_scores nsa_choose nsa_selected nsa_gate row_softmax serving varlen paged_decode append rotate" ;;
-        'sketch --window'|'reason --window'|'derive --window'|'think --window'|'build --window'|'explain --window'|'verify --window'|'run --window'|'bench --window'|'tune --window') words="" ;;
-        'sketch --softcap'|'reason --softcap'|'derive --softcap'|'think --softcap'|'build --softcap'|'explain --softcap'|'verify --softcap'|'run --softcap'|'bench --softcap'|'tune --softcap') words="" ;;
-        'sketch --with'|'reason --with'|'derive --with'|'think --with'|'build --with'|'explain --with'|'verify --with'|'run --with'|'bench --with'|'tune --with') words="causal window softcap alibi lse group lengths page_len latent columns sides chunk padded bias sinks span top learned first paged q_used kv_used interleaved plain" ;;
-        'reason --gpu'|'translate --gpu'|'think --gpu'|'evaluate --gpu'|'build --gpu'|'explain --gpu'|'verify --gpu'|'run --gpu'|'check --gpu'|'bench --gpu'|'tune --gpu') words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 rtx-pro-6000" files=-f ;;
-        'reason --dtype'|'think --dtype'|'evaluate --dtype'|'build --dtype'|'explain --dtype'|'verify --dtype'|'run --dtype'|'bench --dtype'|'tune --dtype') words="f16 bf16 f32 e4m3 e5m2 i8" ;;
-        'reason --type'|'think --type'|'build --type'|'explain --type'|'verify --type'|'run --type'|'bench --type'|'tune --type') words="" ;;
-        'reason --head-dim'|'think --head-dim'|'build --head-dim'|'explain --head-dim'|'verify --head-dim'|'run --head-dim'|'bench --head-dim'|'tune --head-dim') words="" ;;
-        'reason --let'|'think --let'|'build --let'|'explain --let'|'verify --let'|'run --let'|'emulate --let'|'bench --let'|'tune --let') words="" ;;
-        'reason --measured'|'think --measured'|'build --measured'|'explain --measured'|'verify --measured'|'run --measured'|'bench --measured'|'tune --measured') words="none" files=-f ;;
+        'sketch --op'|'reason --op'|'derive --op'|'think --op'|'build --op'|'explain --op'|'view --op'|'verify --op'|'run --op'|'bench --op'|'tune --op') words="attention mha gqa mqa attention_decode decode block_sparse chained_gemms gemm_bias_gelu mla nsa nsa_compress nsa_compressed nsa_scores nsa_choose nsa_selected nsa_gate row_softmax serving varlen paged_decode append rotate" ;;
+        'sketch --window'|'reason --window'|'derive --window'|'think --window'|'build --window'|'explain --window'|'view --window'|'verify --window'|'run --window'|'bench --window'|'tune --window') words="" ;;
+        'sketch --softcap'|'reason --softcap'|'derive --softcap'|'think --softcap'|'build --softcap'|'explain --softcap'|'view --softcap'|'verify --softcap'|'run --softcap'|'bench --softcap'|'tune --softcap') words="" ;;
+        'sketch --with'|'reason --with'|'derive --with'|'think --with'|'build --with'|'explain --with'|'view --with'|'verify --with'|'run --with'|'bench --with'|'tune --with') words="causal window softcap alibi lse group lengths page_len latent columns sides chunk padded bias sinks span top learned first paged q_used kv_used interleaved plain" ;;
+        'reason --gpu'|'translate --gpu'|'think --gpu'|'evaluate --gpu'|'build --gpu'|'explain --gpu'|'view --gpu'|'verify --gpu'|'run --gpu'|'check --gpu'|'bench --gpu'|'tune --gpu') words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 rtx-pro-6000" files=-f ;;
+        'reason --dtype'|'think --dtype'|'evaluate --dtype'|'build --dtype'|'explain --dtype'|'view --dtype'|'verify --dtype'|'run --dtype'|'bench --dtype'|'tune --dtype') words="f16 bf16 f32 e4m3 e5m2 i8" ;;
+        'reason --type'|'think --type'|'build --type'|'explain --type'|'view --type'|'verify --type'|'run --type'|'bench --type'|'tune --type') words="" ;;
+        'reason --head-dim'|'think --head-dim'|'build --head-dim'|'explain --head-dim'|'view --head-dim'|'verify --head-dim'|'run --head-dim'|'bench --head-dim'|'tune --head-dim') words="" ;;
+        'reason --let'|'think --let'|'build --let'|'explain --let'|'view --let'|'verify --let'|'run --let'|'emulate --let'|'bench --let'|'tune --let') words="" ;;
+        'reason --measured'|'think --measured'|'build --measured'|'explain --measured'|'view --measured'|'verify --measured'|'run --measured'|'bench --measured'|'tune --measured') words="none" files=-f ;;
         'derive --of') words="" ;;
         'reason --print-after') words="" ;;
         'translate --to') words="cuda cute" ;;
@@ -73,7 +73,7 @@ _flashtl() {
         'evaluate --report') words="" files=-f ;;
         'evaluate --plot') words="" files=-f ;;
         'think --report') words="" files=-f ;;
-        'sketch --output'|'reason --output'|'derive --output'|'translate --output'|'think --output'|'build --output'|'explain --output'|'fmt --output'|'tune --output'|'grammar --output'|'gpus --output') words="" files=-f ;;
+        'sketch --output'|'reason --output'|'derive --output'|'translate --output'|'think --output'|'build --output'|'explain --output'|'view --output'|'fmt --output'|'tune --output'|'grammar --output'|'gpus --output') words="" files=-f ;;
     *)  case ${COMP_WORDS[1]} in
         sketch) words="attention mha gqa mqa attention_decode decode block_sparse chained_gemms gemm_bias_gelu mla nsa nsa_compress nsa_compressed nsa_scores nsa_choose nsa_selected nsa_gate row_softmax serving varlen paged_decode append rotate --op --causal --window --softcap --alibi --lse --with --against --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --help" ;;
         reason) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --print-after --seed --by --show-prompts --answers --max-tokens --max-cost --price --key-file --send-grammar --timeout --retries --no-stream --record --output --json --help" files=-f ;;
@@ -83,6 +83,7 @@ _flashtl() {
         evaluate) words="--gpu --dtype --on --shapes --seed --list --answers --max-tokens --max-cost --key-file --send-grammar --timeout --retries --no-stream --by --price --settings --samples --level --only --jobs --database --output --stored --dry-run --report --plot --json --help" ;;
         build) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --name --no-verify --no-compile --output --json --help" files=-f ;;
         explain) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --output --json --help" files=-f ;;
+        view) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --no-compile --output --json --help" files=-f ;;
         verify) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --shapes --more --against --seed --case --seconds --list --json --help" files=-f ;;
         run) words="--op --causal --window --softcap --alibi --lse --with --gpu --dtype --type --head-dim --let --measured --on --in --out --then --json --help" files=-f ;;
         emulate) words="--let --plan --in --out --json --help" files=-f ;;
@@ -95,7 +96,7 @@ _flashtl() {
         gpus) words="rtx-2080-ti rtx-8000 t4 a100 a10g rtx-3090 l40s rtx-4090 h100 h200 b200 rtx-5090 rtx-pro-6000 --output --json --help" ;;
         cache) words="list size clear --cache --json --help" ;;
         mcp) words="--json --help" ;;
-        help) words="sketch reason derive translate think evaluate build explain verify run emulate demo check fmt bench tune grammar gpus cache mcp help --form --help" ;;
+        help) words="sketch reason derive translate think evaluate build explain view verify run emulate demo check fmt bench tune grammar gpus cache mcp help --form --help" ;;
         esac ;;
     esac fi
     local done=${word%"${word##*,}"}

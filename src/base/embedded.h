@@ -19,6 +19,7 @@ extern const embedded_file embedded_tuned[];   /* gpus: what was measured on a c
 extern const embedded_file embedded_sketches[];  /* sketches: one operator each */
 extern const embedded_file embedded_documents[]; /* the language; in the command alone */
 extern const embedded_file embedded_prompts[];   /* src/think/prompts: what models are told */
+extern const embedded_file embedded_view[];      /* src/view/page: style and script of pages */
 extern const embedded_file embedded_tasks[];     /* tasks: what they are evaluated on */
 
 #endif

@@ -263,6 +263,52 @@ int arrays_place(arrays *all, const ftl_plan *plan, const ftl_plan *program, os_
     return place_all(all, plan, program, false, why);
 }
 
+/* --- what nobody gave ------------------------------------------------------------------------- */
+
+bool arrays_has_scalar(const arrays *all, const char *name) {
+    for (int i = 0; i < all->scalar_count; i++) {
+        if (strcmp(all->scalars[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
+void arrays_give(arrays *all, const char *name, double value) {
+    if (all->scalar_count == ARRAYS_MAX) return;
+    all->scalars[all->scalar_count++] = (ftl_scalar){name, value};
+}
+
+/* Whether an array that was given has this length on one of its axes. */
+static bool is_known(arrays *all, const ftl_plan *plan, int32_t size) {
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *tensor = &plan->tensors[t];
+        const array *item = arrays_find(all, tensor->name);
+        if (!item || !item->file.data) continue;
+        for (int32_t i = 0; i < tensor->axis_count; i++) {
+            if (tensor->axes[i].size == size) return true;
+        }
+    }
+    return false;
+}
+
+void arrays_invent_sizes(arrays *all, const ftl_plan *plan) {
+    enum { ROWS = 100, OTHERS = 2 };
+    for (int32_t i = 0; i < plan->size_count; i++) {
+        if (arrays_has_scalar(all, plan->sizes[i].name) || is_known(all, plan, i)) continue;
+        bool is_rows = false;
+        for (int32_t t = 0; t < plan->tensor_count; t++) {
+            const ftl_plan_tensor *tensor = &plan->tensors[t];
+            for (int32_t k = tensor->axis_count - 2; k >= 0 && k < tensor->axis_count; k++) {
+                is_rows |= tensor->axes[k].size == i && tensor->axis_count > 1;
+            }
+        }
+        arrays_give(all, plan->sizes[i].name, is_rows ? ROWS : OTHERS);
+    }
+    for (int32_t i = 0; i < plan->scalar_count; i++) {
+        if (!arrays_has_scalar(all, plan->scalars[i].name))
+            arrays_give(all, plan->scalars[i].name, 1);
+    }
+}
+
 int arrays_invent(arrays *all, const ftl_plan *plan, os_error *why) {
     return place_all(all, plan, plan, true, why);
 }

@@ -40,7 +40,14 @@ array *arrays_find(arrays *all, const char *name);
  */
 int arrays_place(arrays *all, const ftl_plan *plan, const ftl_plan *program, os_error *why);
 
-/* The same, but inputs without a file are drawn from N(0,1), lengths for them from the scalars. */
+/* A scalar or length by its name; false: nobody gave it. */
+bool arrays_has_scalar(const arrays *all, const char *name);
+void arrays_give(arrays *all, const char *name, double value);
+/* Lengths that nobody gave: 100 for rows of a matrix, else 2. Scalars: 1. */
+void arrays_invent_sizes(arrays *all, const ftl_plan *plan);
+
+/* As arrays_place, but inputs without a file are drawn from N(0,1), lengths for them from the
+ * scalars. */
 int arrays_invent(arrays *all, const ftl_plan *plan, os_error *why);
 
 /* The arguments of a kernel; 'tensors' has room for ARRAYS_MAX. On the GPU with device addresses.

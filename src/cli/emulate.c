@@ -21,51 +21,6 @@ typedef struct emulation {
 
 /* --- inputs ----------------------------------------------------------------------------------- */
 
-static bool is_given(const arrays *all, const char *name) {
-    for (int i = 0; i < all->scalar_count; i++) {
-        if (strcmp(all->scalars[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
-/* Whether an array that was given has this length on one of its axes. */
-static bool is_known(const emulation *e, int32_t size) {
-    for (int32_t t = 0; t < e->plan->tensor_count; t++) {
-        const ftl_plan_tensor *tensor = &e->plan->tensors[t];
-        const array *item = arrays_find((arrays *)(uintptr_t)&e->arrays, tensor->name);
-        if (!item || !item->file.data) continue;
-        for (int32_t i = 0; i < tensor->axis_count; i++) {
-            if (tensor->axes[i].size == size) return true;
-        }
-    }
-    return false;
-}
-
-static void give(emulation *e, const char *name, double value) {
-    if (e->arrays.scalar_count == ARRAYS_MAX) return;
-    e->arrays.scalars[e->arrays.scalar_count++] = (ftl_scalar){name, value};
-}
-
-/* Lengths that nobody gave: 100 for rows of a matrix, else 2. Scalars: 1. */
-static void invent_sizes(emulation *e) {
-    enum { ROWS = 100, OTHERS = 2 };
-    const ftl_plan *plan = e->plan;
-    for (int32_t i = 0; i < plan->size_count; i++) {
-        if (is_given(&e->arrays, plan->sizes[i].name) || is_known(e, i)) continue;
-        bool is_rows = false;
-        for (int32_t t = 0; t < plan->tensor_count; t++) {
-            const ftl_plan_tensor *tensor = &plan->tensors[t];
-            for (int32_t k = tensor->axis_count - 2; k >= 0 && k < tensor->axis_count; k++) {
-                is_rows |= tensor->axes[k].size == i && tensor->axis_count > 1;
-            }
-        }
-        give(e, plan->sizes[i].name, is_rows ? ROWS : OTHERS);
-    }
-    for (int32_t i = 0; i < plan->scalar_count; i++) {
-        if (!is_given(&e->arrays, plan->scalars[i].name)) give(e, plan->scalars[i].name, 1);
-    }
-}
-
 static int refuse_name(const emulation *e, const char *name) {
     const ftl_plan *plan = e->plan;
     text_buffer names;
@@ -88,7 +43,8 @@ static int refuse_name(const emulation *e, const char *name) {
 static int check_let(const emulation *e, const char *name, double value) {
     bool is_length = plan_find_size(e->plan, name) >= 0;
     if (!is_length && plan_find_scalar(e->plan, name) < 0) return refuse_name(e, name);
-    if (is_given(&e->arrays, name)) return cli_say(EXIT_USAGE, "'%s' is given twice", name);
+    if (arrays_has_scalar(&e->arrays, name))
+        return cli_say(EXIT_USAGE, "'%s' is given twice", name);
     if (is_length && !(value >= 0 && value <= INT32_MAX && value == floor(value))) {
         return cli_say(EXIT_USAGE, "'%s' is a whole number from 0 to %d; found '%g'", name,
                        INT32_MAX, value);
@@ -117,7 +73,7 @@ static int read_lets(emulation *e) {
         *equals = 0;
         int exit_status = check_let(e, item, value);
         if (exit_status) return exit_status;
-        give(e, item, value);
+        arrays_give(&e->arrays, item, value);
     }
     return EXIT_DONE;
 }
@@ -217,7 +173,7 @@ static int prepare(emulation *e) {
     if (exit_status) return cli_say(exit_status, "%s", why.text);
     exit_status = check_tensors(e);
     if (exit_status) return exit_status;
-    invent_sizes(e);
+    arrays_invent_sizes(&e->arrays, e->plan);
     exit_status = arrays_invent(&e->arrays, e->plan, &why);
     return exit_status ? cli_say(exit_status, "%s", why.text) : EXIT_DONE;
 }

@@ -15,7 +15,8 @@ const cli_command cli_commands[CLI_COMMAND_COUNT] = {
 /* Sets of commands for options.def. */
 #define ON(id) (UINT64_C(1) << CLI_##id)
 #define ALL_COMMANDS ((UINT64_C(1) << CLI_COMMAND_COUNT) - 1)
-#define REASON_COMMANDS (ON(REASON) | ON(EXPLAIN) | ON(BUILD) | ON(VERIFY) | ON(RUN) | ON(THINK))
+#define REASON_COMMANDS                                                                            \
+    (ON(REASON) | ON(EXPLAIN) | ON(VIEW) | ON(BUILD) | ON(VERIFY) | ON(RUN) | ON(THINK))
 #define MODEL_COMMANDS (ON(SKETCH) | ON(REASON) | ON(TRANSLATE) | ON(THINK))
 #define ASKING_COMMANDS (MODEL_COMMANDS | ON(EVALUATE))
 #define OPERATOR_COMMANDS (ON(SKETCH) | ON(DERIVE) | REASON_COMMANDS | TIMED_COMMANDS)
