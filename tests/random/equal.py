@@ -11,6 +11,7 @@ from equal_examples_cuda import (
     IN_COPIES, ROOM, SWAPS)
 from equal_examples_paths import BARRIER, EXCHANGED, LAST, LAST_BARRIERS, PATHS, PLACES, TILES
 from equal_examples_tl import EXAMPLES, HIDDEN, IN_ROUNDS, IN_VOTES, LINEAR, TL, VOTES
+from equal_examples_votes import IN_MORE
 from equal_text import changes  # noqa: F401, for who explains what is not proved
 from equal_tl import REFUSED, of_tl
 
@@ -18,7 +19,7 @@ from equal_tl import REFUSED, of_tl
 def in_votes():
     """What the proofs say wrongly of the texts with votes, and with rounds."""
     wrong = []
-    for text, first, count, new, same in IN_VOTES + IN_ROUNDS:
+    for text, first, count, new, same in IN_VOTES + IN_ROUNDS + IN_MORE:
         at = text.index(first)
         mutant = text[:at] + new + text[at + count:]
         if bool(of_tl(mutant, text)) != same:

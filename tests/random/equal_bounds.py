@@ -39,6 +39,12 @@ FUNCTIONS = {"min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "ft
 LET = re.compile(r"\s*(?:let|const int|constexpr int|const long long|int) (\w+) = ([^;]*?);?\s*(?://.*)?$")
 
 
+def one_let(line):
+    """A line that gives one name a meaning; of one that gives several it is not known which one is changed."""
+    m = LET.match(line)
+    return m if m and not re.search(r", \w+ = ", m.group(2)) else None
+
+
 def lets_of(lines):
     """Names of whole numbers and their expressions, each once; a name that has two meanings is left out."""
     found, twice = {}, set()
@@ -101,7 +107,7 @@ class Drawn:
                         raise
                     self.known[name] = a_length(self.r)    # of numbers that nothing else takes
                     self.drawn.add(name)
-            elif name in self.lets or not re.search(r"(_len|_steps|_block|_room|_number|^offset|^(?:off|win|lim|cut)\d*|^room|^j\d?|^i|^first)$", name) and name not in ("batch",):
+            elif name in self.lets or not re.search(r"(^len|_len|_steps|_block|_room|_number|^offset|^(?:off|win|lim|cut)\d*|^room|^j\d?|^i|^first)$", name) and name not in ("batch",):
                 raise ValueError(name)
             else:
                 below = re.match(r"(off|win|lim|cut)\d*$", name) and self.r.random() < 0.2    # of scalars, which may be below 0
@@ -155,7 +161,7 @@ def bounds(mutant, code):
     new, old, _ = changes(mutant, code)
     if len(new) != 1 or len(old) != 1:
         return None
-    a, b = LET.match(new[0]), LET.match(old[0])
+    a, b = one_let(new[0]), one_let(old[0])
     if not a or not b or a.group(1) != b.group(1):
         return None
     lets = lets_of(code)
@@ -179,6 +185,9 @@ def bounds(mutant, code):
             if x == y:
                 continue
             if n.startswith("steady"):
+                # What it leaves comes to the loop that goes on from it.
+                if x < y and not re.search(rf" = (max|ftl_max_integer)\([^,:;]*, {n}\)[:;]", used):
+                    return False
                 others = [m for m in re.findall(r"[a-z]\w*", lets[n]) if m in lets]
                 next = 1 if "- 1" in lets[n] else 0
                 # Blocks past the end may have come to the loop as well: what may be there is told by its other limits.
@@ -245,20 +254,29 @@ def masks_alone(body):
     return bool(written) and not calls and all(re.match(MASK, x) for x in written)
 
 
+def of_one_tile(condition, lets):
+    """A condition that asks for the next tile alone is one of any tile; of this and the next one at once it stays what it is."""
+    if "next(" not in condition:
+        return condition
+    rest = names_of(re.sub(r"\bnext\(\w+\)", "", condition), lets)
+    return condition if any(n.endswith("_block") or n in ("b", "head") for n in rest) else re.sub(r"\bnext\((\w+)\)", r"\1", condition)
+
+
 def conditions(mutant, code):
     """A condition on a mask or a copy that holds for all blocks for which it held, and for others to which it does nothing."""
     new, old, at = changes(mutant, code)
     if not old or condition_of(old[0]) is None:
         return None
-    before = condition_of(old[0])
-    now = condition_of(new[0]) if new and condition_of(new[0]) is not None and not new[0].strip().startswith(("Compute", "Copy")) else None
+    lets = lets_of(code)
+    before = of_one_tile(condition_of(old[0]), lets)
+    now = of_one_tile(condition_of(new[0]), lets) if new and condition_of(new[0]) is not None and not new[0].strip().startswith(("Compute", "Copy")) else None
     if now is None:
         first = old[0]
         if re.match(r"\s*if ", first) and [x.strip() for x in new] == [x.strip() for x in old[1:-1]]:
             now = "true"                            # dropped, and its body is done always
         else:
             return None
-    elif len(new) != 1 or len(old) != 1:
+    elif len(new) != 1 or len(old) != 1 or ("next(" in old[0]) != ("next(" in new[0]):
         return None
     body = body_of(code, at)
     masks = all(re.match(r"Compute Mask|end$|if ", x) for x in body if x) or masks_alone(body)

@@ -30,7 +30,8 @@ def tested_inside(mutant, code):
         return None
     parts = old[0].strip()[3:].split(" or ")
     heads = [x.strip() for x in inside if depth_of(x) == depth_of(inside[0])]
-    return "what stands under it is under one of its own parts" if all(x == "end" or x.startswith("if ") and x[3:] in parts for x in heads) else None
+    under = all(x == "end" or x.startswith("if ") and set(x[3:].split(" or ")) <= set(parts) for x in heads)
+    return "what stands under it is under some of its own parts" if under else None
 
 
 def never_at_once(mutant, code):

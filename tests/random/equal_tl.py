@@ -3,10 +3,12 @@ import fractions
 import math
 import re
 
-from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, names_of,
+from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, names_of, one_let,
                           unreached)
 from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums, real
 from equal_rounds import of_rounds
+from equal_scores import scores_within
+from equal_votes import AT_ONCE, of_votes
 
 
 def effects_of_tl(line):
@@ -86,16 +88,16 @@ def overwritten(mutant, code):
 # --- the whole ------------------------------------------------------------------------------------
 
 REFUSED = "a launch is refused that could be done; none is wrong"
-AT_ONCE = "when the maximum is kept at once: both ways give the same"
 ONE_WORD = (
     (r"stages (\d+)$", anything, "slots of a ring: when a copy starts, not what it brings; the rules count those in flight"),
+    (r"^Allocate .* in shared .* swizzled (\d+)", lambda old, new: new in ("32", "64", "128"), "where elements lie in shared memory, for who writes and who reads them; the rules count its bytes"),
     (r"registers (\d+)", anything, "registers that a role may have: the compiler's business"),
     (r"( in place of \w+)$", gone, "bytes of its own"),
     (r"^role math with (\d+) warps$", anything, "rows by more warps: the rules and the emulator count them anew"),
     (r"^if any\(not part\w* < (32768)\)$", above(-math.inf, 65504), VOTE),
     (r"^if any\(not part\w* < (9e18)\)$", above(-math.inf, 1e37), VOTE),
     (r"^(?:if|let (?:slow|hard) =) any\(not part\w* (<) [\d.e+]+\)$", lambda old, new: new == "<=", VOTE),
-    (r"^let eager = any\(alpha < ([\d.]+)\)$", above(0, 1), AT_ONCE),
+    (r"^let eager = any\(\w+ < ([\d.]+(?:e-?\d+)?)\)$", above(0, 1), AT_ONCE),
     (r"^Compute Fill (-1e\+?30) and get", above(-1e37, -1e29), "below all scores that f32 can weigh, and finite"),
     (r"^Compute Max \w+, ([\d.]+e-\d+) and get", above(1e-37, 1e-20), "what keeps a division from 0: far below all sums"),
     (r"(?:Input|Output) .* where \w+ (>) 0$", lambda old, new: new == ">=", "a launch is allowed that the sketch's own condition keeps from happening"),
@@ -103,37 +105,6 @@ ONE_WORD = (
     (r"(?:Input|Output) .* where \w+ (>=) 0$", lambda old, new: new in (">", "=="), REFUSED),
     (r"(?:Input|Output) .* where \w+ > (0)$", above(0, math.inf), REFUSED),
 )
-
-
-def vote_dropped(mutant, code):
-    """The body of a vote, done always."""
-    new, old, at = changes(mutant, code)
-    if not old or [x.strip() for x in new] != [x.strip() for x in old[1:-1]]:
-        return None
-    if re.match(r"\s*if any\(not part\w* < ", old[0]):
-        return VOTE
-    if re.match(r"\s*if (slow|eager)$", old[0]) and any(re.match(rf"\s*let {old[0].split()[1]} = any\(", x) for x in code[:at]):
-        return VOTE if old[0].endswith("slow") else AT_ONCE
-    return None
-
-
-def kept_at_once(mutant, code):
-    """A factor's value between two maxima: only the vote looks at it, by which the maximum is kept at once."""
-    new, old, _ = changes(mutant, code)
-    m = len(old) == 1 and not new and re.match(r"\s*Compute Fill [01] and get (\w+)$", old[0])
-    if not m:
-        return None
-    name, made, votes = m.group(1), False, 0
-    for line in code:
-        if not re.search(rf"\b{name}\b", line) or line.strip().startswith("Allocate"):
-            continue
-        if re.match(rf"\s*Compute (Fill [01]|Subtract \w+, \w+) and get {name}$", line):
-            made = "Subtract" in line
-        elif re.match(rf"\s*let eager = any\({name} < ", line):
-            votes += 1
-        elif not made:
-            return None                             # a factor that is not of two maxima right before it
-    return AT_ONCE if votes else None
 
 
 def first_round(mutant, code):
@@ -213,7 +184,7 @@ def tile_size(mutant, code):
 def same_uses(mutant, code):
     """A let whose change leaves all conditions and loops that it takes part in as they are, for all lengths."""
     new, old, _ = changes(mutant, code)
-    m = [LET.match(x) for x in new + old]
+    m = [one_let(x) for x in new + old]
     if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1) or len(mutant) != len(code):
         return None
     lets, affected = lets_of(code), {m[0].group(1)}
@@ -262,44 +233,6 @@ def no_block(mutant, code):
                 rf"\s*(for \w+ = (0|max\(0, \w+\)):{m.group(1)}|if \w+ \+ 1 < {m.group(1)}|let steady\w* = min\({m.group(1)}, \w+\)( - 1)?)$", line):
             return None
     return "a block less where nothing exists, whose elements are masked or zeros"
-
-
-# What functions give, whatever they are given.
-BOUNDED = {"Tanh": (-1, 1), "Sin": (-1, 1), "Erf": (-1, 1), "Erfc": (0, 2)}
-
-
-def scores_within(lines, column, lets):
-    """Between what the scores lie, by the statements that make them; masked ones are none. None: not known."""
-    low, high = -math.inf, math.inf
-    for line in lines:
-        m = re.match(r"\s*Compute (\w+) (\w+)(?:, (-?[\w.]+(?:e-?\d+)?))? and get (\w+)$", line)
-        if re.match(r"\s*(if \w+ [<>]=? \w+( or \w+ [<>]=? \w+)*|end)$", line):
-            continue
-        if re.match(r"\s*Compute Mask \w+ in ", line):
-            # What is seen is seen from the first block on: conditions hold from a column on.
-            if not all(re.match(rf"{column} >=? (?!.*\b{column}\b)[^<>=%]+$", x) for x in line.split(" where ")[1].split(" or ")):
-                return None
-            continue
-        if not m or m.group(2) != m.group(4):
-            return None
-        name, c = m.group(1), real(lets.get(m.group(3), m.group(3))) if m.group(3) else None
-        c = None if c != c else c
-        if name in BOUNDED:
-            low, high = BOUNDED[name]
-        elif name in ("Multiply", "Add", "Subtract", "Divide", "Max", "Min") and c is not None and not (name == "Divide" and c == 0):
-            f = {"Multiply": lambda x: x * c if x * c == x * c else 0, "Add": lambda x: x + c, "Subtract": lambda x: x - c, "Divide": lambda x: x / c,
-                 "Max": lambda x: max(x, c), "Min": lambda x: min(x, c)}[name]
-            low, high = sorted((f(low), f(high)))
-        elif name in ("Exp", "Exp2"):
-            f = math.exp if name == "Exp" else math.exp2
-            low, high = 0 if low == -math.inf else f(low), math.inf if high > 80 else f(high)
-        elif name == "Reciprocal" and low > 0:
-            low, high = 0 if high == math.inf else 1 / high, 1 / low
-        elif name == "Abs":
-            low, high = (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
-        elif name != "Cast":
-            return None
-    return low, high
 
 
 def column_of(code, length):
@@ -354,10 +287,38 @@ def added_once(mutant, code):
     return None
 
 
+def let_of_nothing(mutant, code):
+    """A number that only statements take which write what no Output is made of."""
+    new, old, _ = changes(mutant, code)
+    m = [one_let(x) for x in new + old]
+    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1):
+        return None
+    lets, affected = lets_of(code), {m[0].group(1)}
+    while True:
+        more = {n for n, t in lets.items() if affected & set(re.findall(r"\w+", t))} - affected
+        if not more:
+            break
+        affected |= more
+    uses = [x for x in code if x != old[0] and affected & set(re.findall(r"\w+", x)) and not (LET.match(x) and LET.match(x).group(1) in affected)]
+    if not all(re.match(r"\s*Compute ", x) and effects_of_tl(x) for x in uses):
+        return None
+    written = {w[0] for x in uses for w in effects_of_tl(x)[0]}
+    return "no Output is made of what takes this number" if dead(code, written) else None
+
+
+def of_its_kernel(mutant, code):
+    """Of a program of several kernels the one that is changed: what it gives out is the same, or it is not."""
+    starts = [i for i, x in enumerate(code) if x.startswith("kernel ")]
+    new, old, at = changes(mutant, code)
+    first, last = max((i for i in starts if i <= at), default=0), min((i for i in starts if i > at), default=len(code))
+    return (mutant[first:len(mutant) - (len(code) - last)], code[first:last]) if at + len(old) <= last else (mutant, code)
+
+
 @careful
 def of_tl(mutant, code):
     """Why a mutant of TL Code says the same; None: nothing is known."""
-    return (of_one_word(ONE_WORD, mutant, code) or commutes(mutant, code) or kept_at_once(mutant, code) or first_round(mutant, code)
-            or first_by_vote(mutant, code) or tile_size(mutant, code) or same_uses(mutant, code) or no_block(mutant, code) or vote_never(mutant, code) or vote_dropped(mutant, code) or added_once(mutant, code)
+    mutant, code = of_its_kernel(mutant, code)
+    return (of_one_word(ONE_WORD, mutant, code) or commutes(mutant, code) or first_round(mutant, code)
+            or first_by_vote(mutant, code) or tile_size(mutant, code) or same_uses(mutant, code) or no_block(mutant, code) or vote_never(mutant, code) or added_once(mutant, code)
             or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
-            or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code))
+            or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code) or of_votes(mutant, code) or let_of_nothing(mutant, code))
