@@ -5,6 +5,7 @@ import re
 
 from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, names_of, one_let,
                           unreached)
+from equal_elements import REFUSED, Names, of_elements
 from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums, real
 from equal_rounds import of_rounds
 from equal_scores import scores_within
@@ -87,7 +88,6 @@ def overwritten(mutant, code):
 
 # --- the whole ------------------------------------------------------------------------------------
 
-REFUSED = "a launch is refused that could be done; none is wrong"
 ONE_WORD = (
     (r"stages (\d+)$", anything, "slots of a ring: when a copy starts, not what it brings; the rules count those in flight"),
     (r"^Allocate .* in shared .* swizzled (\d+)", lambda old, new: new in ("32", "64", "128"), "where elements lie in shared memory, for who writes and who reads them; the rules count its bytes"),
@@ -261,6 +261,9 @@ def vote_never(mutant, code):
     start = [i for i in range(tail[-1]) if re.match(rf"\s*Compute GEMM .* and get {score} by ", code[i])]
     if not start:
         return None
+    begun = [i for i in range(vote) if re.match(rf"\s*Compute RowMax {score} and accumulate ", code[i])]
+    if all(any(re.match(r"\s*if any\(", code[k]) for k in enclosing(code, i)) for i in begun):
+        return None                                     # the first block's maximum is not taken but by a vote
     body = [x for x in code[start[-1] + 1:tail[-1]] if re.search(rf"\b{score}\b", x) or re.match(r"\s*(if|end)\b", x)]
     short = [k for k, x in enumerate(body) if re.match(r"\s*if \w+ == \w+$", x)]
     around = [before_a_colon(code[i]) for i in enclosing(code, vote) if before_a_colon(code[i])]
@@ -269,7 +272,8 @@ def vote_never(mutant, code):
     walked = re.search(r"ceil\((?:min\()?(\w+)_len\b", made)
     if not walked:
         return None
-    within = scores_within([x for x in (body[:short[0]] if short else body) if not re.match(r"\s*if \w+ \+ 1 < ", x)], column_of(code, walked.group(1)), lets)
+    within = scores_within([x for x in (body[:short[0]] if short else body) if not re.match(r"\s*if \w+ \+ 1 < ", x)], column_of(code, walked.group(1)), lets,
+                           Names(code) if re.match(r"(0|1|max\([01], \w+\))$", around[0][1]) else None)
     block = re.search(r"\bB[NK] = (\d+)", "\n".join(code[:vote]))
     if within is None or block is None or not math.isfinite(within[1] - within[0]):
         return None
@@ -321,4 +325,5 @@ def of_tl(mutant, code):
     return (of_one_word(ONE_WORD, mutant, code) or commutes(mutant, code) or first_round(mutant, code)
             or first_by_vote(mutant, code) or tile_size(mutant, code) or same_uses(mutant, code) or no_block(mutant, code) or vote_never(mutant, code) or added_once(mutant, code)
             or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
-            or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code) or of_votes(mutant, code) or let_of_nothing(mutant, code))
+            or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code) or of_votes(mutant, code) or let_of_nothing(mutant, code)
+            or of_elements(mutant, code))

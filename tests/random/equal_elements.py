@@ -1,0 +1,423 @@
+"""Proofs about single elements of TL Code: conditions that say the same of each, signs that nothing sees, statements that leave
+every element as it is, factors in another order, zeros that are made zeros, and rounds that change nothing.
+"""
+import ast
+import math
+import re
+
+from equal_bounds import before_a_colon, enclosing, lets_of, python_of
+from equal_text import changes, depth_of, lines_under, real
+
+
+def base(name):
+    return re.sub(r"_(shared|register)$", "", name)
+
+
+class Names:
+    """What the declarations of a text say of names: which length an index stays below, and which names are whole numbers."""
+
+    def __init__(self, code):
+        self.lets, self.length_of, self.scalars = lets_of(code), {}, set()
+        for line in code:
+            m = re.match(r"\s*(?:(?:Input|Output) +(\w+)(?: +(\w+))?|let \w+) *\(([^)]*)\)", line)
+            for axis in re.split("[;,] *", m.group(3)) if m else ():
+                index, _, length = axis.strip().rpartition(" in ")
+                self.length_of.setdefault(index or length, set()).add(length)
+            m = re.match(r"\s*Input +(\w+) +i32$", line)
+            if m:
+                self.scalars.add(m.group(1))
+
+    def length(self, index):
+        """The name of the length of an index; None: it has none, or several."""
+        found = self.length_of.get(index, set())
+        return min(found) if len(found) == 1 else None
+
+    def known_length(self, index):
+        text = self.lets.get(self.length(index), self.length(index) or "")
+        return int(text) if text.isdigit() else None
+
+    def is_index(self, name):
+        return name in self.length_of and name not in self.lets
+
+    def is_whole(self, name):
+        return name in self.length_of or name in self.scalars or any(name in x for x in self.length_of.values())
+
+
+def tree_of(text):
+    return ast.parse(python_of(text), mode="eval").body
+
+
+def linear(node, names):
+    """A sum of whole numbers as {name: how often}, "" for the constant; ValueError: it is none."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return {"": node.value}
+    if isinstance(node, ast.Name) and names.is_whole(node.id):
+        return {node.id: 1}
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return {n: -k for n, k in linear(node.operand, names).items()}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        a, b = linear(node.left, names), linear(node.right, names)
+        sign = 1 if isinstance(node.op, ast.Add) else -1
+        return {n: a.get(n, 0) + sign * b.get(n, 0) for n in a.keys() | b.keys()}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        a, b = linear(node.left, names), linear(node.right, names)
+        if not set(b) <= {""}:
+            a, b = b, a
+        if set(b) <= {""}:
+            return {n: k * b.get("", 0) for n, k in a.items()}
+    raise ValueError(ast.dump(node))
+
+
+def minus(a, b):
+    """The difference of two sums, without what is 0."""
+    return {n: k for n, k in ((n, a.get(n, 0) - b.get(n, 0)) for n in a.keys() | b.keys()) if k}
+
+
+# --- conditions -----------------------------------------------------------------------------------
+
+def same_number(a, b, names):
+    """Whether two expressions are the same number, where they differ in what is added below a remainder."""
+    if ast.dump(a) == ast.dump(b):
+        return True
+    if not isinstance(a, ast.BinOp) or not isinstance(b, ast.BinOp) or type(a.op) is not type(b.op):
+        return False
+    if isinstance(a.op, ast.Mod) and ast.dump(a.right) == ast.dump(b.right) and isinstance(a.right, ast.Constant) and type(a.right.value) is int and a.right.value > 0:
+        try:
+            return all(k % a.right.value == 0 for k in minus(linear(a.left, names), linear(b.left, names)).values())
+        except ValueError:
+            return False
+    return same_number(a.left, b.left, names) and same_number(a.right, b.right, names)
+
+
+def truths(node, names, whole):
+    """What a comparison says of each element of a known axis that the tile has whole; None: it asks for more."""
+    found = {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
+    index = found.pop() if len(found) == 1 else None
+    length = index and names.is_index(index) and names.length(index) in whole and names.known_length(index)
+    if not length or any(not isinstance(x, (ast.Compare, ast.BinOp, ast.Name, ast.Constant, ast.cmpop, ast.operator, ast.expr_context)) for x in ast.walk(node)):
+        return None
+    if any(isinstance(x, ast.Constant) and type(x.value) is not int or isinstance(x, (ast.Div, ast.Pow)) for x in ast.walk(node)):
+        return None
+    code = compile(ast.Expression(node), "", "eval")
+    return [bool(eval(code, {"__builtins__": {}}, {index: i})) for i in range(length)]
+
+
+def same_test(a, b, names, whole):
+    """Whether two conditions hold for the same elements, part by part."""
+    if ast.dump(a) == ast.dump(b):
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, ast.BoolOp):
+        return type(a.op) is type(b.op) and len(a.values) == len(b.values) and all(same_test(x, y, names, whole) for x, y in zip(a.values, b.values))
+    if isinstance(a, ast.UnaryOp):
+        return isinstance(a.op, ast.Not) and isinstance(b.op, ast.Not) and same_test(a.operand, b.operand, names, whole)
+    if not isinstance(a, ast.Compare) or len(a.ops) != 1 or len(b.ops) != 1:
+        return False
+    if truths(a, names, whole) is not None and truths(a, names, whole) == truths(b, names, whole):
+        return True
+    return type(a.ops[0]) is type(b.ops[0]) and same_number(a.left, b.left, names) and same_number(a.comparators[0], b.comparators[0], names)
+
+
+def shape_of(code, tile):
+    """The lengths of a register tile, as Allocate says them."""
+    for line in code:
+        m = re.match(r"\s*Allocate ([\w, ]+) in register \w+ \(([^)]*)\)", line)
+        if m and base(tile) in m.group(1).split(", "):
+            return set(m.group(2).split(", "))
+    return set()
+
+
+def same_elements(mutant, code):
+    """A Mask of the same elements."""
+    new, old, _ = changes(mutant, code)
+    m = [re.match(r"\s*(Compute Mask (\w+)(?:, \S+)? (?:in coordinate \[[^]]*\] )?)where (.*)$", x) for x in new + old]
+    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1):
+        return None
+    a, b = [tree_of(x.group(3)) for x in m]
+    return "the condition holds for the same elements" if same_test(a, b, Names(code), shape_of(code, m[0].group(2))) else None
+
+
+# --- zeros past an end ----------------------------------------------------------------------------
+
+def is_past_the_end(test, names):
+    """Whether a comparison asks for places of an axis past its last one."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Gt, ast.GtE)) or not isinstance(test.left, ast.Name):
+        return False
+    index = test.left.id
+    if not names.is_index(index) or not names.length(index):
+        return False
+    try:
+        beyond = minus(linear(test.comparators[0], names), {names.length(index): 1})
+    except ValueError:
+        return False
+    return set(beyond) <= {""} and beyond.get("", 0) >= (0 if isinstance(test.ops[0], ast.GtE) else -1)
+
+
+def asks_past_the_end(test, names):
+    if isinstance(test, ast.BoolOp):
+        return (any if isinstance(test.op, ast.And) else all)(asks_past_the_end(x, names) for x in test.values)
+    return is_past_the_end(test, names)
+
+
+def zeros_again(mutant, code):
+    """A Mask with 0 of elements past an axis' end, which the Copy before it made 0."""
+    new, old, at = changes(mutant, code)
+    m = [re.match(r"\s*Compute Mask (\w+), 0 in coordinate \[[^]]*\] where (.*)$", x) for x in new + old]
+    if len(old) != 1 or len(new) > 1 or not all(m) or len({x.group(1) for x in m}) != 1:
+        return None
+    names, tile = Names(code), base(m[0].group(1))
+    if not all(asks_past_the_end(tree_of(x.group(2)), names) for x in m):
+        return None
+    for line in reversed(code[:at]):
+        if re.match(r"\s*if ", line):
+            continue
+        if re.match(rf"\s*Copy {tile} \(.*from global to register$", line) and depth_of(line) <= depth_of(old[0]):
+            return "the Copy before it makes what is past an end 0"
+        return None
+    return None
+
+
+# --- signs ----------------------------------------------------------------------------------------
+
+def sign_unseen(mutant, code):
+    """A factor's sign, where of the product only its size is taken."""
+    new, old, at = changes(mutant, code)
+    m = [re.match(r"\s*Compute (Multiply|Divide) (\w+), (-?[\d.]+(?:e-?\d+)?) and get (\w+)$", x) for x in new + old]
+    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1, 2, 4) != m[1].group(1, 2, 4) or real(m[0].group(3)) != -real(m[1].group(3)):
+        return None
+    name, depth = m[0].group(4), depth_of(old[0])
+    for line in code[at + 1:]:
+        if depth_of(line) < depth or re.match(r"\s*(for|if|role) ", line):
+            return None
+        if not re.search(rf"\b{name}\b", line):
+            continue
+        if re.match(rf"\s*Compute (Abs {name}|Multiply {name}, {name}) and get {name}$", line):
+            return "of what it is multiplied by only the size is taken"
+        if not re.match(rf"\s*Compute (Multiply|Divide) {name}, -?[\d.]+(e-?\d+)? and get {name}$", line):
+            return None
+    return None
+
+
+# --- statements that leave every element as it is ---------------------------------------------------
+
+ALL = (-math.inf, math.inf)
+
+
+def product(a, b):
+    ends = [x * y if x * y == x * y else 0.0 for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def function(name, x):
+    """Between what a function of one operand lies; rounding keeps the order of numbers."""
+    low, high = x
+    if name == "Cast":
+        return x
+    if name == "Abs":
+        return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
+    if name in ("Exp", "Exp2", "Sqrt", "Rsqrt", "Erfc"):
+        return 0.0, math.inf
+    if name in ("Tanh", "Sin", "Erf"):
+        return -1.0, 1.0
+    if name == "Reciprocal" and low > 0:
+        return 0.0, math.inf
+    if name == "RowSum":
+        return (0.0 if low >= 0 else -math.inf), (0.0 if high <= 0 else math.inf)
+    if name == "RowMax":
+        return -math.inf, high
+    if name == "RowMin":
+        return low, math.inf
+    return ALL
+
+
+def sum_of(x, y):
+    """Rounding leaves a sum of what has one sign that sign; else it may pass 0 by as much as its terms are rounded."""
+    low, high = x[0] + y[0], x[1] + y[1]
+    if min(x[0], y[0]) < 0:
+        low -= 1e-6 * (abs(x[0]) + abs(y[0]))
+    if max(x[1], y[1]) > 0:
+        high += 1e-6 * (abs(x[1]) + abs(y[1]))
+    return low, high
+
+
+def of_two(name, x, y):
+    if name == "Add":
+        return sum_of(x, y)
+    if name == "Subtract":
+        return sum_of(x, (-y[1], -y[0]))
+    if name == "Multiply":
+        return product(x, y)
+    if name == "Divide" and (y[0] > 0 or y[1] < 0):
+        return product(x, (1 / y[1], 1 / y[0]))
+    if name == "Max":
+        return max(x[0], y[0]), max(x[1], y[1])
+    if name == "Min":
+        return min(x[0], y[0]), min(x[1], y[1])
+    return ALL
+
+
+def known(x):
+    return ALL if any(v != v for v in x) else x
+
+
+def join(a, b):
+    return {n: (min(a[n][0], b[n][0]), max(a[n][1], b[n][1])) for n in a.keys() & b.keys()}
+
+
+class Ranges:
+    """Walks a text, and notes between what the elements of each tile are, and which statements change none."""
+
+    COMPUTE = re.compile(r"Compute (\w+) (\w+)(?:, ([^ ]+))? and (get|accumulate) (\w+)$")
+
+    def __init__(self, code):
+        self.code, self.idle = code, {}
+        self.walk(0, len(code), {})
+
+    def walk(self, first, last, state):
+        i = first
+        while i < last:
+            line, end = self.code[i].strip(), i
+            if re.match(r"(for|if|role) ", line):
+                end = lines_under(self.code, i)[1]
+            if line.startswith("role "):
+                state = self.walk(i + 1, end, state)
+            elif line.startswith("if "):
+                state = join(self.walk(i + 1, end, dict(state)), state)
+            elif line.startswith("for "):
+                state = self.loop(i + 1, end, state)
+            else:
+                self.statement(i, line, state)
+            i = end + 1 if end > i else i + 1
+        return state
+
+    def loop(self, first, last, state):
+        for turn in range(50):
+            more = join(self.walk(first, last, dict(state)), state)
+            if more == state:
+                break
+            if turn > 2:                                # what goes on growing has no end
+                more = {n: (x[0] if x[0] == state[n][0] else -math.inf, x[1] if x[1] == state[n][1] else math.inf) for n, x in more.items()}
+            state = more
+        else:
+            state = {}
+        self.walk(first, last, dict(state))
+        return state
+
+    def statement(self, i, line, state):
+        m = self.COMPUTE.match(line)
+        if line.startswith("kernel "):
+            state.clear()
+        if not m:
+            for name in re.findall(r"\b(?:get|accumulate) (\w+)|(?:Mask|Copy|Reshape|Wait) (\w+)", line):
+                state.pop(base(name[0] or name[1]), None)
+            return
+        name, a, b, how, to = m.groups()
+        x = state.get(base(a), ALL) if real(a) != real(a) else (real(a), real(a))
+        if name == "Fill":
+            r = x
+        elif b is None:
+            r = function(name, x)
+        elif name == "Multiply" and a == b:
+            r = 0.0, math.inf
+        else:
+            r = of_two(name, x, state.get(base(b), ALL) if real(b) != real(b) else (real(b), real(b)))
+        if how == "accumulate":
+            before = state.get(base(to), ALL)
+            r = {"RowMax": lambda: (before[0], max(before[1], r[1])), "RowMin": lambda: (min(before[0], r[0]), before[1])}.get(
+                name, lambda: sum_of(before, r))()
+        else:
+            self.idle[i] = a == to and self.leaves(name, x, real(b) if b else math.nan)
+        state[base(to)] = known(r)
+
+    @staticmethod
+    def leaves(name, x, c):
+        """Whether an operation with a number gives each element in a range back."""
+        if name == "Abs":
+            return x[0] >= 0
+        if name in ("Multiply", "Divide"):
+            return c == 1
+        if name in ("Max", "Min"):
+            if name == "Min":
+                x, c = (-x[1], -x[0]), -c
+            return x[0] >= 0 >= c or x[0] > c + 1e-3 * max(abs(c), 1)
+        return False
+
+
+def idle(mutant, code):
+    """Statements that leave every element as it is, left out, or exchanged with one another."""
+    new, old, _ = changes(mutant, code)
+    if not all(re.match(r"\s*Compute (Abs|Max|Min|Multiply|Divide) ", x) for x in new + old):
+        return None
+    left = [[x for i, x in enumerate(text) if not found.idle.get(i)] for text, found in ((t, Ranges(t)) for t in (mutant, code))]
+    return "statements that leave every element as it is" if left[0] == left[1] else None
+
+
+# --- factors and rounds ---------------------------------------------------------------------------
+
+def factors(mutant, code):
+    """Factors, or summands, by places in another order."""
+    new, old, _ = changes(mutant, code)
+    if len(new) != 2 or new != old[::-1]:
+        return None
+    for names, why in (("Multiply|Divide", "factors in another order"), ("Add|Subtract", "summands in another order")):
+        m = [re.match(rf"\s*Compute (?:{names}) (\w+), (.+?)(?: in coordinate (\[[^]]*\]))? and get \1$", x) for x in new]
+        if all(m) and m[0].group(1) == m[1].group(1) and not any(re.search(rf"\b{m[0].group(1)}\b", x.group(2)) for x in m):
+            places = {x.group(3) for x in m if x.group(3)}
+            return why if len(places) <= 1 else None
+    return None
+
+
+def rounds_more(mutant, code):
+    """A round more, which changes no element of what is read after the loop."""
+    new, old, at = changes(mutant, code)
+    a, b = [before_a_colon(x[0]) if len(x) == 1 else None for x in (new, old)]
+    if not a or not b or a[:2] != b[:2] or b[1] != "0" or a[2] != f"{b[2]} + 1":
+        return None
+    names = Names(code)
+    rounds = names.lets.get(b[2], b[2])
+    if not rounds.isdigit() or any(before_a_colon(code[i]) or re.match(r"\s*for ", code[i]) for i in enclosing(code, at)):
+        return None
+    body, end = lines_under(code, at)
+    after = {base(x) for line in code[end:] for x in re.findall(r"\w+", line)}
+    for line in body:
+        m = re.match(r"\s*Compute Mask (\w+)(?:, \w+)? (?:in coordinate \[[^]]*\] )?where (.*)$", line)
+        tests = [re.match(rf"(\w+) == {b[0]}$", x) for x in m.group(2).split(" and ")] if m and " or " not in m.group(2) else []
+        whole = shape_of(code, m.group(1)) if m else ()
+        below = [names.known_length(t.group(1)) for t in tests if t and names.is_index(t.group(1)) and names.length(t.group(1)) in whole]
+        if any(x is not None and x <= int(rounds) for x in below):
+            continue                                    # it holds for no element then
+        m = m or re.match(r"\s*Compute \w+ .* and (?:get|accumulate) (\w+)$", line)
+        if not m or base(m.group(1)) in after:
+            return None
+    return "a round more, which changes nothing that is read after the loop"
+
+
+# --- what a launch demands ------------------------------------------------------------------------
+
+ALLOWED = "a launch is allowed that the sketch's own condition keeps from happening"
+REFUSED = "a launch is refused that could be done; none is wrong"
+
+
+def launches(mutant, code):
+    """A launch condition of numbers that are known, or of the size of a scalar."""
+    new, old, _ = changes(mutant, code)
+    m = [re.match(r"((?:Input|Output) .*) where (.*)$", x) for x in new + old]
+    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1):
+        return None
+    sizes = [re.match(r"abs\((\w+)\) <= ([\d.]+(?:e-?\d+)?)$", x.group(2)) for x in m]
+    if all(sizes) and sizes[0].group(1) == sizes[1].group(1) and real(sizes[0].group(2)) > 0:
+        return ALLOWED if real(sizes[0].group(2)) >= real(sizes[1].group(2)) else REFUSED
+    lets = {n: int(t) for n, t in lets_of(code).items() if t.isdigit()}
+    trees = [tree_of(x.group(2)) for x in m]
+    found = {x.id for t in trees for x in ast.walk(t) if isinstance(x, ast.Name)}
+    plain = (ast.Compare, ast.BoolOp, ast.BinOp, ast.Name, ast.Constant, ast.cmpop, ast.operator, ast.boolop, ast.expr_context)
+    if not found <= lets.keys() or not all(isinstance(x, plain) and not isinstance(x, (ast.Div, ast.FloorDiv, ast.Pow)) for t in trees for x in ast.walk(t)):
+        return None
+    held = [bool(eval(compile(ast.Expression(t), "", "eval"), {"__builtins__": {}}, lets)) for t in trees]
+    return "the condition holds for the lengths that the text knows" if all(held) else None
+
+
+def of_elements(mutant, code):
+    """Why a mutant says the same by what it makes of each element; None: nothing is known."""
+    return next((why for why in (f(mutant, code) for f in (same_elements, zeros_again, sign_unseen, idle, factors, rounds_more, launches)) if why), None)
