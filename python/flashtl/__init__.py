@@ -11,12 +11,12 @@ Arrays of NumPy, tensors of PyTorch, and whatever else has DLPack. Neither CUDA 
 from ._append import append
 from ._attention import attention
 from ._errors import DiagnosticError, Error
-from ._library import configure, gpus, sketch, version
+from ._library import configure, derive, gpus, sketch, version
 from ._program import Outputs, Program, Verification, compile
 from ._serving import decode, mla_decode, varlen_attention
 
-__all__ = ["DiagnosticError", "Error", "Outputs", "Program", "Verification", "append", "attention", "compile", "configure", "decode",
-           "gpus", "mla_decode", "sketch", "varlen_attention"]
+__all__ = ["DiagnosticError", "Error", "Outputs", "Program", "Verification", "append", "attention", "compile", "configure",
+           "decode", "derive", "gpus", "mla_decode", "sketch", "varlen_attention"]
 
 
 def __getattr__(name):

@@ -69,8 +69,8 @@ def has_tangents(torch):
 def refuse_gradients(name, tensor):
     torch = sys.modules["torch"]
     if tensor.requires_grad and torch.is_grad_enabled():
-        raise ValueError(f"'{name}' requires gradients, and kernels are forward only: call this under torch.no_grad(), or in the "
-                         "forward of a torch.autograd.Function")
+        raise ValueError(f"'{name}' requires gradients, and kernels are forward only: flashtl.torch.attention has gradients; call others "
+                         "under torch.no_grad(), or in the forward of a torch.autograd.Function")
     if has_tangents(torch) and torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
         raise ValueError(f"'{name}' carries a tangent, which kernels do not have: forward-mode gradients end here")
 

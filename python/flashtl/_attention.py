@@ -27,7 +27,8 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, s
     out         an array for o
     on, gpu     on arrays of the CPU: "interpreter", or "emulator" of the GPU that is named, or "gpu"
 
-    k and v may have fewer heads than q. Kernels are forward only: tensors that require gradients are refused.
+    k and v may have fewer heads than q. Arrays are of float16 or bfloat16; the interpreter takes float32, too. Tensors that require
+    gradients are refused; flashtl.torch.attention has them.
     """
     key = None
     if out is None and alibi is None:
@@ -35,7 +36,7 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, s
         key = _again.key_of(q, k, v, options)
         if key in _again.calls:
             return _again.calls[key](q, k, v)
-    call_ = Call(q, k, v, layout, alibi, out)
+    call_ = Call(q, k, v, layout, alibi, out, on in (None, "interpreter"))
     call_.choose(causal, window, softcap, scale, align)
     if on not in (None, *MACHINES):
         raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
@@ -70,7 +71,7 @@ class Matrices:
 class Call:
     """One call: what is checked of its arguments, and the launches that it comes to."""
 
-    def __init__(self, q, k, v, layout, alibi, out):
+    def __init__(self, q, k, v, layout, alibi, out, is_meaning):
         if layout not in LAYOUTS:
             raise ValueError(f"layout is {' or '.join(map(repr, LAYOUTS))}; found {layout!r}")
         self.layout = layout
@@ -80,11 +81,11 @@ class Call:
         self.out = out
         self.inputs = [self.q.array, self.k.array, self.v.array, *([self.alibi] if self.alibi else [])]
         self.device = one_device([*self.inputs, *([self.given.array] if self.given else [])])
+        check_types(self.q.array, self.k.array, self.v.array, is_meaning and self.device == CPU)
         self.check_shapes()
 
     def check_shapes(self):
         q, k, v = self.q, self.k, self.v
-        check_types(q.array, k.array, v.array)
         for one in (k, v):
             if one.batch != q.batch:
                 raise ValueError(f"'q' has a batch of {q.batch}, and '{one.array.name}' one of {one.batch}")
@@ -96,30 +97,12 @@ class Call:
                              f"shape {self.alibi.shape}")
 
     def choose(self, causal, window, softcap, scale, align):
-        """Options, and the parts of the queries that are launches of their own: [first row, row after the last, keys, causal]."""
+        """Options, and the parts of the queries that are launches of their own."""
         self.causal = bool(causal)
         self.window = positive("window", window, is_whole=True)
         self.softcap = positive("softcap", softcap)
         self.scale = positive("scale", scale) or 1 / math.sqrt(self.q.d)
-        if align not in (None, "first", "last"):
-            raise ValueError(f"align is 'first' or 'last'; found {align!r}")
-        q_len, kv_len = self.q.length, self.k.length
-        self.parts = [(0, q_len, kv_len, self.causal)]
-        if q_len == kv_len or not (self.causal or self.window or self.alibi):
-            return
-        if align is None:
-            raise ValueError(f"{q_len} queries and {kv_len} keys: align='last' has the last query at the last key's place, "
-                             "align='first' the first at the first key's, as PyTorch does")
-        if align == "last":
-            return
-        if not self.causal:
-            raise ValueError("align='first' is for causal attention alone where the lengths of queries and keys differ")
-        if q_len < kv_len:
-            self.parts = [(0, q_len, q_len, True)]  # nobody sees the other keys
-            return
-        if self.window or self.alibi:
-            raise ValueError("align='first' takes no window and no alibi where there are more queries than keys")
-        self.parts = [(0, kv_len, kv_len, True), (kv_len, q_len, kv_len, False)]
+        self.parts = parts_of(self.q.length, self.k.length, self.causal, self.window, bool(self.alibi), align)
 
     def outputs(self, return_lse):
         q, kind = self.q, self.q.array.type
@@ -140,7 +123,8 @@ class Call:
 
     def on_cpu(self, on, gpu):
         for begin, end, keys, causal in self.parts:
-            program = attention_program(causal, self.window, self.softcap, bool(self.alibi), bool(self.lse), on, gpu)
+            text = attention_sketch("attention", causal, self.window, self.softcap, bool(self.alibi), bool(self.lse))
+            program = program_of(text, on, gpu, {}, self.q.array.type)
             arrays = {"Q": rows(self.q, "Q", begin, end), "K": rows(self.k, "K", 0, keys), "V": rows(self.v, "V", 0, keys),
                       "O": rows(self.given, "O", begin, end)}
             if self.alibi:
@@ -186,9 +170,32 @@ class Call:
         return made
 
 
-def check_types(q, k, v):
-    if q.type not in ("f16", "bf16"):
-        raise TypeError(f"attention is of float16 or bfloat16; 'q' is {q.type}")
+def parts_of(q_len, kv_len, causal, window, has_alibi, align):
+    """Launches of their own, whose last query is at the place of their last key: (first row, row past the last, keys, causal)."""
+    if align not in (None, "first", "last"):
+        raise ValueError(f"align is 'first' or 'last'; found {align!r}")
+    whole = [(0, q_len, kv_len, causal)]
+    if q_len == kv_len or not (causal or window or has_alibi):
+        return whole
+    if align is None:
+        raise ValueError(f"{q_len} queries and {kv_len} keys: align='last' has the last query at the last key's place, "
+                         "align='first' the first at the first key's, as PyTorch does")
+    if align == "last":
+        return whole
+    if not causal:
+        raise ValueError("align='first' is for causal attention alone where the lengths of queries and keys differ")
+    if q_len < kv_len:
+        return [(0, q_len, q_len, True)]  # nobody sees the other keys
+    if window or has_alibi:
+        raise ValueError("align='first' takes no window and no alibi where there are more queries than keys")
+    return [(0, kv_len, kv_len, True), (kv_len, q_len, kv_len, False)]
+
+
+def check_types(q, k, v, has_single=False):
+    """Kernels are of 16 bits; the interpreter takes float32, too."""
+    if q.type not in ("f16", "bf16") and not (has_single and q.type == "f32"):
+        raise TypeError(f"attention is of float16 or bfloat16; 'q' is {q.type}"
+                        + (", which the interpreter alone takes" if q.type == "f32" else ""))
     for one in (k, v):
         if one.type != q.type:
             raise TypeError(f"q, k and v are of one type; 'q' is {q.type} and '{one.name}' is {one.type}")
@@ -238,20 +245,19 @@ def lse_rows(lse, begin, end):
     return renamed(lse, "lse", (batch, heads, end - begin), lse.strides, lse.address + begin * lse.strides[2] * 4)
 
 
-def attention_program(causal, window, softcap, has_alibi, has_lse, on, gpu):
-    text = sketch("attention", causal=causal, window=window or None, softcap=softcap or None, alibi=has_alibi, lse=has_lse)
-    return program_of(text, on, gpu, {})
+def attention_sketch(operator, causal, window, softcap, has_alibi, has_lse):
+    return sketch(operator, causal=causal, window=window or None, softcap=softcap or None, alibi=has_alibi, lse=has_lse)
 
 
 programs = {}
 PROGRAMS_MOST = 256
 
 
-def program_of(text, on, gpu, pins):
+def program_of(text, on, gpu, pins, dtype=None):
     """A program is made once for each choice of options, of which a process has few."""
-    key = (text, on, gpu, tuple(pins.items()))
+    key = (text, on, gpu, tuple(pins.items()), dtype)
     if key not in programs:
         if len(programs) >= PROGRAMS_MOST:
             programs.clear()
-        programs[key] = Program(text, gpu, None, None, on, "<attention>", pins)
+        programs[key] = Program(text, gpu, dtype, None, on, "<attention>", pins)
     return programs[key]

@@ -104,6 +104,13 @@ def sketch(operator, **settings):
     return text_of("ftl_sketch", str(operator).encode(), list_of_settings, len(chosen))
 
 
+def derive(text, *, of=(), name="<sketch>"):
+    """The program of a sketch's gradients: the sketch, with what they need of it as further Outputs, and after it kernels that take
+    the gradient dY of each Output Y and give dX for each Input X, or for those of 'of' alone."""
+    chosen = [of] if isinstance(of, str) else list(of)
+    return text_of("ftl_derive", c.byref(source(name, text)), (c.c_char_p * len(chosen))(*(one.encode() for one in chosen)), len(chosen))
+
+
 def gpus():
     """The names of the GPUs that kernels can be made for."""
     names, gpu = [], _c.ftl_gpu(struct_bytes=c.sizeof(_c.ftl_gpu))

@@ -135,7 +135,7 @@ class Serving:
         self.check_tables()
         text, arrays, numbers, pins = self.program()
         named = {name: renamed(array, name, array.shape, array.strides) for name, array in arrays.items()}
-        program_of(text, on, gpu, pins).run_arrays(named, {"scale": self.scale, **numbers})
+        program_of(text, on, gpu, pins, self.q.array.type).run_arrays(named, {"scale": self.scale, **numbers})
 
     def on_gpu(self):
         torch = sys.modules.get("torch")

@@ -3,7 +3,7 @@
 
     run.py wheel SOURCE WORK             builds the wheel, looks at it, makes WORK/env with it and NumPy alone
     run.py tests SOURCE WORK NAME...     runs these test files in WORK/env; WORK/env's Python sees nothing of SOURCE
-    run.py torch SOURCE WORK PYTHON      runs test_torch.py with PYTHON, if it has PyTorch, on the package of WORK/env
+    run.py torch SOURCE WORK PYTHON NAME   runs NAME.py with PYTHON, if it has PyTorch, on the package of WORK/env
 
 Exit status 77: skipped, and why."""
 import os
@@ -52,20 +52,21 @@ def tests(python, source, work, names, **variables):
     sys.exit(done.returncode)
 
 
-def torch(source, work, python):
+def torch(source, work, python, name):
     if not list(work.glob("*.whl")):
         skip("the package was not built: python_wheel says why")
     found = subprocess.run([python, "-c", "import torch, numpy; print(torch.__version__)"], capture_output=True, text=True)
     if found.returncode:
         skip(f"{python} has no PyTorch: {found.stderr.strip().splitlines()[-1:]}")
     print("PyTorch", found.stdout.strip())
-    target = work / "beside"  # the package alone, for a Python that is not ours
+    target = work / f"beside-{name}"  # the package alone, for a Python that is not ours
     shutil.rmtree(target, ignore_errors=True)
     file, = work.glob("*.whl")
     with zipfile.ZipFile(file) as archive:
         archive.extractall(target)
     (target / "flashtl/bin/flashtl").chmod(0o755)
-    tests(pathlib.Path(python), source, work, ["test_torch"], PYTHONPATH=str(target))
+    tests(pathlib.Path(python), source, work, [name], PYTHONPATH=str(target), TORCHINDUCTOR_CACHE_DIR=str(work / "inductor"),
+          TORCHINDUCTOR_FORCE_DISABLE_CACHES="1")
 
 
 what, source, work, *rest = sys.argv[1:]
@@ -78,6 +79,6 @@ if what == "wheel":
 elif what == "tests":
     tests(work / "env/bin/python", source, work, rest)
 elif what == "torch":
-    torch(source, work, rest[0])
+    torch(source, work, *rest)
 else:
     sys.exit(f"run.py: there is no '{what}'")

@@ -110,7 +110,13 @@ class Refused(Case):
         q, k, v = tensors()
         says, run = self.says, flashtl.attention
         says(TypeError, "'q' has the type float64", run, q.astype(np.float64), k, v)
-        says(TypeError, "float16 or bfloat16; 'q' is f32", run, q.astype(np.float32), k, v)
+        says(TypeError, "float16 or bfloat16; 'q' is i8", run, q.astype(np.int8), k, v)
+        says(TypeError, "'q' is f32 and 'k' is f16", run, q.astype(np.float32), k, v)
+        single = [x.astype(np.float32) for x in (q, k, v)]
+        says(TypeError, "'q' is f32, which the interpreter alone takes", run, *single, on="emulator", gpu="a100")
+        found, wanted = run(*single, causal=True), attention(*single, causal=True)[0]
+        self.assertEqual(found.dtype, np.float32)
+        self.close(found, wanted, 1e-6)
         says(TypeError, "'v' is f32", run, q, k, v.astype(np.float32))
         says(TypeError, "the other byte order", run, q, k.astype(">f2"), v)
         says(TypeError, "a masked array", run, q, np.ma.masked_less(k, 0), v)

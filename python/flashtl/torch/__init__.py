@@ -1,0 +1,11 @@
+"""Attention as an operator of PyTorch: with gradients, under torch.compile and autocast, on tensors of the CPU and of a GPU.
+
+    import flashtl.torch
+    o = flashtl.torch.attention(q, k, v, causal=True)             # (batch, heads, length, d); q.requires_grad_() as ever
+    with flashtl.torch.sdpa():                                    # scaled_dot_product_attention by FlashTL's kernels
+        model(x)
+"""
+from ._attention import attention
+from ._sdpa import sdpa, why_not
+
+__all__ = ["attention", "sdpa", "why_not"]

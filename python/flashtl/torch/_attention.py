@@ -1,0 +1,64 @@
+"""flashtl.torch.attention: what flashtl.attention computes, by operators that PyTorch differentiates and compiles."""
+import torch
+
+from .._attention import HEAD_UNIT, LAYOUTS, parts_of, positive
+from .._program import MACHINES
+from . import _operators
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, scale=None, align=None, return_lse=False,
+              layout="bhld", on=None, gpu=None):
+    """o, or (o, lse), of (batch, heads, length, d) tensors; layout="blhd" takes (batch, length, heads, d).
+
+    The arguments are those of flashtl.attention. q, k and v have gradients; lse and alibi count as given. Where autocast is enabled,
+    q, k and v are cast to its type. Tensors of the CPU are computed by the interpreter, of float32, too, or by the emulator of a GPU.
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout is {' or '.join(map(repr, LAYOUTS))}; found {layout!r}")
+    if on not in (None, *MACHINES):
+        raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
+    device = q.device.type
+    if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
+        q, k, v = (tensor.to(torch.get_autocast_dtype(device)) for tensor in (q, k, v))
+    length = LAYOUTS[layout][2]
+    check(q, k, v, alibi, layout)
+    window, softcap, scale = (positive("window", window, is_whole=True), positive("softcap", softcap), positive("scale", scale))
+    parts = parts_of(q.shape[length], k.shape[length], bool(causal), window, alibi is not None, align)
+    needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    if alibi is not None and alibi.requires_grad and torch.is_grad_enabled():
+        raise ValueError("there is no gradient of 'alibi', whose elements stand in expressions; alibi.detach() says so")
+    made = []
+    for begin, end, keys, is_causal in parts:
+        rows = q if end - begin == q.shape[length] else q.narrow(length, begin, end - begin)
+        seen = (k, v) if keys == k.shape[length] else (k.narrow(length, 0, keys), v.narrow(length, 0, keys))
+        made.append(_operators.forward(rows, *seen, alibi, is_causal, window or None, softcap or None, scale or None, layout, on, gpu,
+                                       return_lse or needs))
+    o = made[0][0] if len(made) == 1 else torch.cat([one[0] for one in made], length)
+    if not return_lse:
+        return o
+    return o, made[0][1] if len(made) == 1 else torch.cat([one[1] for one in made], 2)
+
+
+def check(q, k, v, alibi, layout):
+    """What shapes and types show, before an operator is called: tensors that are only traced have these, too."""
+    for name, tensor in zip("qkv", (q, k, v)):
+        if tensor.dim() != 4:
+            raise ValueError(f"'{name}' has four axes (layout {layout!r}); found {tensor.dim()}")
+        if tensor.dtype not in FLOATS or tensor.dtype != q.dtype:
+            raise TypeError(f"q, k and v are of one type, float16 or bfloat16 (on the CPU float32, too); '{name}' is {tensor.dtype}")
+        if tensor.device != q.device:
+            raise ValueError(f"'q' is on {q.device} and '{name}' on {tensor.device}; a kernel takes one device's")
+        if tensor.shape[3] == 0 or tensor.shape[3] % HEAD_UNIT:
+            raise ValueError(f"head sizes are multiples of {HEAD_UNIT}; that of '{name}' is {tensor.shape[3]}")
+    if q.shape[3] != k.shape[3]:
+        raise ValueError(f"'q' has vectors of {q.shape[3]} elements, and 'k' of {k.shape[3]}")
+    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0]:
+        raise ValueError(f"k and v differ in d alone, and q, k and v have one batch; found {tuple(q.shape)}, {tuple(k.shape)} and "
+                         f"{tuple(v.shape)}")
+    heads, kv_heads = (tensor.shape[LAYOUTS[layout][1]] for tensor in (q, k))
+    if heads == 0 or kv_heads == 0 or heads % kv_heads:
+        raise ValueError(f"the heads of q are a multiple of those of k; found {heads} and {kv_heads}")
+    if alibi is not None and (alibi.dtype != torch.float32 or tuple(alibi.shape) != (heads,)):
+        raise ValueError(f"'alibi' is float32 of {heads} slopes, one for each head of q; found {alibi.dtype} of {tuple(alibi.shape)}")

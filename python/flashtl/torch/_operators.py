@@ -1,0 +1,84 @@
+"""The operators flashtl::attention and flashtl::attention_backward, as autograd, torch.compile and fake tensors see them.
+
+Both align the last query with the last key. Where a kernel could not read a tensor in place, the operator copies it."""
+from typing import List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from .. import _attention
+from .._arrays import has_tangents
+from . import _derived
+
+
+def refuse_tangents():
+    """PyTorch drops the tangents of what an operator of this kind is given, and nothing here shows which tensors had one."""
+    if has_tangents(torch):
+        raise ValueError("flashtl.torch.attention has no forward-mode gradients: it is not to be called inside of them")
+
+
+@torch.library.custom_op("flashtl::attention", mutates_args=())
+def forward(q: Tensor, k: Tensor, v: Tensor, alibi: Optional[Tensor], causal: bool, window: Optional[int], softcap: Optional[float],
+            scale: Optional[float], layout: str, on: Optional[str], gpu: Optional[str], with_lse: bool) -> Tuple[Tensor, Tensor]:
+    """(o, lse); lse is empty where it is not asked for."""
+    refuse_tangents()
+    with torch.no_grad():
+        q, k, v = (_derived.plain(tensor) for tensor in (q, k, v))
+        made = _attention.attention(q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, layout=layout, on=on, gpu=gpu,
+                                    alibi=None if alibi is None else alibi.contiguous(), align="last", return_lse=with_lse)
+        return made if with_lse else (made, no_lse(q))
+
+
+def no_lse(q):
+    return q.new_empty((0,), dtype=torch.float32)
+
+
+@forward.register_fake
+def _(q, k, v, alibi, causal, window, softcap, scale, layout, on, gpu, with_lse):
+    batch, heads, length = (q.shape[_attention.LAYOUTS[layout][i]] for i in range(3))
+    lse = q.new_empty((batch, heads, length), dtype=torch.float32) if with_lse else no_lse(q)
+    return q.new_empty((*q.shape[:3], v.shape[3])), lse
+
+
+@torch.library.custom_op("flashtl::attention_backward", mutates_args=())
+def backward(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Optional[Tensor], alibi: Optional[Tensor],
+             causal: bool, window: Optional[int], softcap: Optional[float], scale: Optional[float], layout: str, on: Optional[str],
+             gpu: Optional[str], of: str) -> List[Tensor]:
+    """The gradients of those of q, k and v that 'of' names ("QKV"), in this order."""
+    with torch.no_grad():
+        return _derived.gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of)
+
+
+@backward.register_fake
+def _(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of):
+    return [tensor.new_empty(tensor.shape) for name, tensor in zip("QKV", (q, k, v)) if name in of]
+
+
+def save(ctx, inputs, output):
+    q, k, v, alibi, *options, with_lse = inputs
+    ctx.save_for_backward(q, k, v, *output, alibi)
+    ctx.set_materialize_grads(False)
+    ctx.options, ctx.with_lse = options, with_lse
+
+
+def differentiate(ctx, do, dlse):
+    q, k, v, o, lse, alibi = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+    if needs[3]:
+        raise RuntimeError("flashtl: there is no gradient of 'alibi', whose elements stand in expressions; alibi.detach() says so")
+    if not ctx.with_lse:
+        raise RuntimeError("flashtl::attention was called with with_lse=False, and gradients need lse")
+    of = "".join(name for name, is_needed in zip("QKV", needs) if is_needed)
+    if do is None and dlse is None or not of:
+        return (None,) * len(needs)
+    do = torch.zeros_like(o) if do is None else do
+    made = dict(zip(of, backward(do, q, k, v, o, lse, dlse, alibi, *ctx.options, of)))
+    return *(made.get(name) for name in "QKV"), *[None] * (len(needs) - 3)
+
+
+def refuse_second(ctx, *gradients):
+    raise RuntimeError("flashtl: the gradients of attention have no gradients themselves; call backward without create_graph=True")
+
+
+forward.register_autograd(differentiate, setup_context=save)
+backward.register_autograd(refuse_second)

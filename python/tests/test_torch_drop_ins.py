@@ -1,0 +1,133 @@
+"""flashtl.torch.sdpa: models that call scaled_dot_product_attention, against themselves without it."""
+import itertools
+
+import torch
+
+import flashtl.torch
+from helpers import Case
+
+F = torch.nn.functional
+
+
+def tensors(q_len=9, kv_len=9, heads=4, kv_heads=4, d=16, dv=16, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(1)
+    shapes = (2, heads, q_len, d), (2, kv_heads, kv_len, d), (2, kv_heads, kv_len, dv)
+    return [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+
+
+class Sdpa(Case):
+    def same(self, given, **options):
+        """Results and gradients are PyTorch's, and the call was taken."""
+        leaves = [[x.clone().requires_grad_() for x in given] for _ in range(2)]
+        wanted = F.scaled_dot_product_attention(*leaves[0], **options)
+        with flashtl.torch.sdpa(strict=True) as seen:
+            found = F.scaled_dot_product_attention(*leaves[1], **options)
+        self.assertEqual((seen.taken, found.shape, found.dtype), (1, wanted.shape, wanted.dtype))
+        bound = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[found.dtype]
+        do = torch.randn(found.shape, generator=torch.Generator().manual_seed(2)).to(found.dtype)
+        pairs = zip((wanted, *torch.autograd.grad(wanted, leaves[0], do)), (found, *torch.autograd.grad(found, leaves[1], do)))
+        for a, b in pairs:
+            self.assertTrue(torch.allclose(a, b, rtol=bound, atol=bound), (a - b).abs().max())
+
+    def test_same(self):
+        for is_causal, (q_len, kv_len) in itertools.product((False, True), ((9, 9), (5, 12), (12, 5), (1, 7))):
+            self.same(tensors(q_len, kv_len), is_causal=is_causal)
+            self.same(tensors(q_len, kv_len, dv=24), is_causal=is_causal, scale=0.3)
+        self.same(tensors(kv_heads=2), is_causal=True, enable_gqa=True)
+        self.same(tensors(dtype=torch.float16), is_causal=True)
+        self.same(tensors(dtype=torch.bfloat16))
+
+    def test_left(self):
+        """Each call that is not taken has its reason and PyTorch's own result; strict raises the reason."""
+        q, k, v = tensors()
+        mask = torch.ones(9, 9, dtype=torch.bool).tril()
+        cases = {"there is an attn_mask": ((q, k, v, mask), {}), "there is dropout": ((q, k, v), {"dropout_p": 1e-9}),
+                 "there are no kernels of torch.float64": ((q.double(), k.double(), v.double()), {}),
+                 "the tensors have other axes": ((q[0], k[0], v[0]), {}),
+                 "the head size of query is 12": ((q[..., :12], k[..., :12], v), {}),
+                 "batch, heads or lengths are broadcast": ((q, k[:1], v[:1]), {}),
+                 "do not fit without enable_gqa=True": ((q, k[:, :1], v[:, :1]), {}),
+                 "the scale is -1.0": ((q, k, v), {"scale": -1.0})}
+        for reason, (given, options) in cases.items():
+            self.assertIn(reason, flashtl.torch.why_not(*given, **options))
+            with flashtl.torch.sdpa() as seen:
+                found = F.scaled_dot_product_attention(*given, **options)
+            self.assertEqual((seen.taken, sum(seen.left.values())), (0, 1))
+            self.assertIn(reason, next(iter(seen.left)))
+            self.assertTrue(torch.equal(found, F.scaled_dot_product_attention(*given, **options)))
+            with flashtl.torch.sdpa(strict=True):
+                self.says(ValueError, reason, F.scaled_dot_product_attention, *given, **options)
+        self.assertIsNone(flashtl.torch.why_not(q, k, v, is_causal=True))
+
+    def test_scope(self):
+        q, k, v = tensors(dtype=torch.float16)
+        own = F.scaled_dot_product_attention
+        with flashtl.torch.sdpa() as outer:
+            with flashtl.torch.sdpa() as inner:
+                own(query=q, key=k, value=v, is_causal=True)
+            own(q, k, v)
+        own(q, k, v)
+        self.assertEqual((inner.taken, outer.taken), (1, 1))
+        try:
+            with flashtl.torch.sdpa() as seen:
+                raise KeyError
+        except KeyError:
+            own(q, k, v)
+        self.assertEqual(seen.taken, 0)
+        self.says(ValueError, "on is one of", flashtl.torch.sdpa, on="cloud")
+
+    def test_emulator(self):
+        q, k, v = tensors(33, 33, 2, 2, 64, 64, torch.float16)
+        with flashtl.torch.sdpa(on="emulator", gpu="a100", strict=True):
+            found = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        self.assertTrue(torch.allclose(found.double(), F.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True),
+                                       rtol=4e-3, atol=4e-3))
+
+    def test_a_module(self):
+        """PyTorch's own attention layer: the same results, and gradients of its weights, in training."""
+        torch.manual_seed(3)
+        layer = torch.nn.MultiheadAttention(32, 2, batch_first=True)
+        x, found = torch.randn(3, 9, 32), []
+        for context in (None, flashtl.torch.sdpa(strict=True)):
+            layer.zero_grad()
+            if context:
+                with context:
+                    y = layer(x, x, x, need_weights=False)[0]
+                    (y ** 2).sum().backward()
+                self.assertEqual(context.taken, 1)
+            else:
+                y = layer(x, x, x, need_weights=False)[0]
+                (y ** 2).sum().backward()
+            found.append([y, *(p.grad.clone() for p in layer.parameters())])
+        for a, b in zip(*found):
+            self.assertTrue(torch.allclose(a, b, rtol=1e-4, atol=1e-5))
+        self.assertIs(F.scaled_dot_product_attention, torch._C._nn.scaled_dot_product_attention)
+
+    def test_compile(self):
+        """Around a compiled function and within one; without breaks."""
+        def run(q, k, v):
+            return F.scaled_dot_product_attention(q * 2, k, v, is_causal=True)
+
+        def within(q, k, v):
+            with flashtl.torch.sdpa():
+                return run(q, k, v)
+
+        given = tensors()
+        with flashtl.torch.sdpa():
+            wanted = run(*given)
+        for outside, function in ((True, run), (False, within)):
+            torch._dynamo.reset()
+            graphs = []
+
+            def keep(module, inputs):
+                graphs.append(module)
+                return module
+
+            compiled = torch.compile(function, fullgraph=True, backend=keep)
+            if outside:
+                with flashtl.torch.sdpa():
+                    found = compiled(*given)
+            else:
+                found = compiled(*given)
+            self.assertTrue(torch.equal(found, wanted))
+            self.assertTrue(any("flashtl" in str(node.target) for graph in graphs for node in graph.graph.nodes))

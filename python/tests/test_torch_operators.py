@@ -1,0 +1,291 @@
+"""flashtl.torch: gradients against float64 autograd, what PyTorch asks of operators, torch.compile, autocast, and what is refused."""
+import itertools
+import unittest
+import warnings
+
+import torch
+
+import flashtl
+import flashtl.torch
+from helpers import Case
+
+attention = flashtl.torch.attention
+SLOPES = torch.tensor([0.5, 0.25, 0.125, 1])
+FEW = 2e-6  # of float32, which the interpreter computes in fp64 and rounds once
+
+
+def leaves(q_len=9, kv_len=12, heads=4, kv_heads=2, d=16, dv=24, batch=2, dtype=torch.float32, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (batch, heads, q_len, d), (batch, kv_heads, kv_len, d), (batch, kv_heads, kv_len, dv)
+    return [torch.randn(shape, generator=generator).to(dtype).requires_grad_() for shape in shapes]
+
+
+def like(tensor, seed=7):
+    return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed)).to(tensor.dtype)
+
+
+def reference(q, k, v, causal=False, window=None, softcap=None, alibi=None, scale=None, align="last"):
+    """Attention in float64 by PyTorch's own operations; rows that see nothing are 0."""
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    score = q @ k.transpose(2, 3) * (scale or q.shape[3] ** -0.5)
+    if softcap:
+        score = softcap * torch.tanh(score / softcap)
+    place = torch.arange(q.shape[2])[:, None] + (k.shape[2] - q.shape[2] if align == "last" else 0)
+    distance = place - torch.arange(k.shape[2])
+    if alibi is not None:
+        score = score - alibi[:, None, None].double() * (distance if causal else distance.abs())
+    seen = torch.ones(distance.shape, dtype=torch.bool)
+    if causal:
+        seen &= distance >= 0
+    if window:
+        seen &= distance.abs() < window
+    weight = torch.exp(score - score.amax(-1, keepdim=True)) * seen
+    return weight / weight.sum(-1, keepdim=True).clamp_min(1e-300) @ v
+
+
+class Gradients(Case):
+    def near(self, found, wanted, bound, what=""):
+        self.assertEqual(found.shape, wanted.shape, what)
+        found, wanted = found.detach().double(), wanted.detach().double()
+        if wanted.numel():
+            self.assertLessEqual(float((found - wanted).abs().max()), bound * max(1, float(wanted.abs().max())), what)
+
+    def agrees(self, given, bound=FEW, run=attention, on=None, gpu=None, **options):
+        """Results and all gradients are those of float64, with another dO than a sum's."""
+        doubled = [x.detach().double().requires_grad_() for x in given]
+        wanted = reference(*doubled, **options)
+        found = run(*given, on=on, gpu=gpu, **options)
+        self.near(found, wanted, bound, "o")
+        do = like(found)
+        wanted.backward(do.double())
+        for name, x, one, double in zip("qkv", given, torch.autograd.grad(found, given, do), doubled):
+            self.assertEqual(one.dtype, x.dtype)
+            self.near(one, double.grad, bound, f"d{name} of {options}")
+
+    def test_options(self):
+        for causal, window, softcap, alibi in itertools.product((False, True), (None, 4), (None, 2.5), (None, SLOPES)):
+            self.agrees(leaves(), causal=causal, window=window, softcap=softcap, alibi=alibi, align="last")
+        self.agrees(leaves(), scale=0.3)
+
+    def test_lengths_and_heads(self):
+        for (q_len, kv_len), align in itertools.product(((7, 7), (3, 9), (9, 3), (1, 8), (8, 1)), ("first", "last")):
+            self.agrees(leaves(q_len, kv_len), causal=True, align=align)
+        for heads, kv_heads, d, dv in ((4, 4, 8, 24), (4, 1, 24, 8), (1, 1, 64, 128)):
+            self.agrees(leaves(heads=heads, kv_heads=kv_heads, d=d, dv=dv, kv_len=9), causal=True)
+        self.agrees(leaves(3, 9), causal=True, window=2, align="first")
+        for empty in ({"batch": 0}, {"q_len": 0}, {"kv_len": 0}):
+            q, k, v = leaves(**empty)
+            o = attention(q, k, v)
+            o.sum().backward()
+            self.assertEqual(o.abs().sum(), 0)
+            for x in (q, k, v):
+                self.assertTrue(torch.equal(x.grad, torch.zeros_like(x)))
+
+    def test_types_and_emulator(self):
+        for dtype in (torch.float16, torch.bfloat16):
+            bound = 4 * torch.finfo(dtype).eps
+            self.agrees(leaves(dtype=dtype), bound, causal=True, align="last")
+        for gpu, dtype, options in (("t4", torch.float16, {"softcap": 3.0}), ("a100", torch.float16, {"causal": True, "align": "last"}),
+                                    ("h200", torch.bfloat16, {"window": 9, "alibi": SLOPES[:2], "align": "last"})):
+            given = leaves(20, 33, d=64, dv=64, batch=1, heads=2, kv_heads=1 + (gpu == "t4"), dtype=dtype)
+            self.agrees(given, 16 * torch.finfo(dtype).eps, on="emulator", gpu=gpu, **options)
+
+    def test_layouts_and_strides(self):
+        given = leaves(kv_len=9)
+        wanted = torch.autograd.grad(attention(*given, causal=True).sum(), given)
+        turned = [x.detach().transpose(1, 2).contiguous().requires_grad_() for x in given]
+        o = attention(*turned, causal=True, layout="blhd")
+        self.assertTrue(o.is_contiguous())
+        for found, want in zip(torch.autograd.grad(o.sum(), turned), wanted):  # dO is one element, expanded
+            self.assertTrue(torch.equal(found.transpose(1, 2), want))
+        odd = [x.detach().repeat_interleave(2, 3)[..., ::2].requires_grad_() for x in given]
+        for found, want in zip(torch.autograd.grad(attention(*odd, causal=True).sum(), odd), wanted):
+            self.assertTrue(torch.equal(found, want))
+
+    def test_some_of_them(self):
+        given = leaves(kv_len=9)
+        o = attention(*given, causal=True)
+        do = like(o)
+        wanted = torch.autograd.grad(o, given, do)
+        for chosen in itertools.product((False, True), repeat=3):
+            if not any(chosen):
+                continue
+            some = [x.detach().requires_grad_(is_chosen) for x, is_chosen in zip(given, chosen)]
+            attention(*some, causal=True).backward(do)
+            for x, is_chosen, want in zip(some, chosen, wanted):
+                self.assertEqual(x.grad is not None, is_chosen)
+                if is_chosen:
+                    self.near(x.grad, want, 1e-6)
+
+    def test_rows_that_see_nothing(self):
+        self.agrees(leaves(9, 4, kv_heads=4), causal=True, align="last")
+
+    def test_lse(self):
+        """lse has a gradient as o has; one of them alone may have one."""
+        for layout, causal, (o_part, lse_part) in itertools.product(("bhld", "blhd"), (False, True), ((1, 1), (0, 1), (1, 0))):
+            given = leaves(9, 9)
+            doubled = [x.detach().double().requires_grad_() for x in given]
+            k = doubled[1].repeat_interleave(2, 1)
+            score = doubled[0] @ k.transpose(2, 3) / 4
+            score = score.masked_fill(torch.ones(9, 9).triu(1).bool(), -torch.inf) if causal else score
+            wanted, wanted_lse = reference(*doubled, causal=causal), torch.logsumexp(score, -1)
+            turned = given if layout == "bhld" else [x.transpose(1, 2) for x in given]
+            o, lse = attention(*turned, causal=causal, layout=layout, return_lse=True)
+            o = o if layout == "bhld" else o.transpose(1, 2)
+            self.near(lse, wanted_lse, FEW)
+            (o_part * wanted * like(wanted) + lse_part * (wanted_lse * like(wanted_lse, 5))[..., None]).sum().backward()
+            (o_part * o * like(wanted) + lse_part * (lse * like(wanted_lse, 5))[..., None]).sum().backward()
+            for x, double in zip(given, doubled):
+                self.near(x.grad, double.grad, 10 * FEW)
+
+    def test_deterministic(self):
+        given = leaves(kv_len=9)
+        first, second = (torch.autograd.grad(attention(*given).sum(), given) for _ in range(2))
+        for a, b in zip(first, second):
+            self.assertTrue(torch.equal(a, b))
+
+    def test_checkpoint(self):
+        given = leaves(kv_len=9)
+        wanted = torch.autograd.grad(attention(*given).sum(), given)
+        o = torch.utils.checkpoint.checkpoint(attention, *given, use_reentrant=False)
+        for a, b in zip(torch.autograd.grad(o.sum(), given), wanted):
+            self.assertTrue(torch.equal(a, b))
+
+
+class Operators(Case):
+    def test_opcheck(self):
+        """Schema, fake tensors, registration of gradients, and what AOTAutograd makes of it with fixed and with open lengths."""
+        for layout, alibi, with_lse in (("bhld", None, True), ("blhd", SLOPES, True)):
+            given = leaves(9, 9)
+            if layout == "blhd":
+                given = [x.detach().transpose(1, 2).contiguous().requires_grad_() for x in given]
+            options = alibi, True, 5, 2.0, None, layout, None, None
+            torch.library.opcheck(torch.ops.flashtl.attention, (*given, *options, with_lse))
+            o, lse = (x.detach() for x in torch.ops.flashtl.attention(*given, *options, with_lse))
+            for of in ("QKV", "V"):
+                plain = [x.detach() for x in given]
+                torch.library.opcheck(torch.ops.flashtl.attention_backward, (like(o), *plain, o, lse, None if of == "V" else like(lse), *options, of))
+        plain = [x.detach() for x in leaves()]
+        torch.library.opcheck(torch.ops.flashtl.attention, (*plain, None, False, None, None, 0.5, "bhld", None, None, False))
+
+    def test_fake_tensors(self):
+        with torch._subclasses.FakeTensorMode() as mode:
+            q, k, v = (mode.from_tensor(x.detach().half()).requires_grad_() for x in leaves(9, 9))
+            o, lse = attention(q, k, v, causal=True, return_lse=True)
+            self.assertEqual((o.shape, o.dtype, lse.shape), ((2, 4, 9, 24), torch.float16, (2, 4, 9)))
+            o.sum().backward()
+            self.assertEqual((q.grad.shape, v.grad.shape), (q.shape, v.shape))
+        meta = torch.empty(1, 2, 9, 16, dtype=torch.float16, device="meta")
+        self.assertEqual(attention(meta, meta, meta).shape, meta.shape)
+
+    def test_compile(self):
+        """No graph break, gradients too; one graph for open lengths."""
+        def run(q, k, v):
+            return attention(torch.tanh(q), k, v, causal=True, window=5, align="last") * 2
+
+        for backend, dynamic in (("aot_eager", False), ("aot_eager", True), ("eager", False)):
+            torch._dynamo.reset()
+            compiled = torch.compile(run, fullgraph=True, backend=backend, dynamic=dynamic)
+            for q_len, kv_len in ((9, 9), (7, 12), (5, 30)):
+                given = leaves(q_len, kv_len)
+                wanted = run(*given)
+                do = like(wanted)
+                found = compiled(*given)
+                self.assertTrue(torch.equal(found, wanted))
+                for a, b in zip(torch.autograd.grad(found, given, do), torch.autograd.grad(wanted, given, do)):
+                    self.assertTrue(torch.allclose(a, b, rtol=1e-6, atol=1e-6))
+            with torch.no_grad():
+                self.assertTrue(torch.equal(compiled(*given), wanted))
+            o, lse = torch.compile(lambda *x: attention(*x, return_lse=True), fullgraph=True, backend=backend)(*[x.detach() for x in given])
+            self.assertEqual(lse.shape, (2, 4, 5))
+
+    def test_inductor(self):
+        try:
+            torch._dynamo.reset()
+            torch.compile(lambda x: torch.tanh(x) + 1, fullgraph=True)(torch.ones(9))
+        except Exception as why:
+            raise unittest.SkipTest(f"PyTorch's compiler does not work here: {type(why).__name__}") from None
+        run = lambda q, k, v: attention(q * 2, k.exp(), v, causal=True, align="last").sin()
+        given = leaves(kv_len=9)
+        wanted = run(*given)
+        found = torch.compile(run, fullgraph=True)(*given)
+        self.assertTrue(torch.allclose(found, wanted, rtol=1e-5, atol=1e-6))
+        do = like(wanted)
+        for a, b in zip(torch.autograd.grad(found, given, do), torch.autograd.grad(wanted, given, do)):
+            self.assertTrue(torch.allclose(a, b, rtol=1e-5, atol=1e-5))
+
+    def test_autocast(self):
+        given = leaves(kv_len=9)
+        for dtype, run in itertools.product((torch.bfloat16, torch.float16), (attention, torch.compile(attention, fullgraph=True, backend="aot_eager"))):
+            with torch.autocast("cpu", dtype=dtype):
+                o = run(*given)
+            self.assertEqual(o.dtype, dtype)
+            self.assertTrue(torch.equal(o, attention(*(x.to(dtype) for x in given))))
+            for x, one in zip(given, torch.autograd.grad(o.sum(), given)):
+                self.assertEqual((one.dtype, one.shape), (torch.float32, x.shape))
+
+    def test_a_module_trains(self):
+        """Twenty steps of a small module with attention in it are those with PyTorch's own."""
+        losses = []
+        for ours in (False, True):
+            torch.manual_seed(3)
+            qkv, out = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
+            x, target = torch.randn(4, 10, 32), torch.randn(4, 10, 32)
+            optimizer = torch.optim.AdamW([*qkv.parameters(), *out.parameters()], lr=1e-2)
+            found = []
+            for _ in range(20):
+                q, k, v = (part.unflatten(2, (2, 16)).transpose(1, 2) for part in qkv(x).chunk(3, 2))
+                run = attention if ours else reference
+                y = out(run(q, k, v, causal=True).transpose(1, 2).flatten(2))
+                loss = ((y - target) ** 2).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+            losses.append(torch.tensor(found))
+        self.assertLess(float(losses[1][-1]), 0.9 * float(losses[1][0]))
+        self.assertTrue(torch.allclose(losses[0], losses[1], rtol=1e-4), losses)
+
+
+class Refused(Case):
+    def test_what_has_no_gradient(self):
+        given = leaves(kv_len=9)
+        slopes = SLOPES.clone().requires_grad_()
+        self.says(ValueError, "there is no gradient of 'alibi'", attention, *given, alibi=slopes)
+        with torch.no_grad():
+            attention(*given, alibi=slopes)
+        first, = torch.autograd.grad(attention(*given).sum(), given[:1], create_graph=True)
+        self.says(RuntimeError, "have no gradients themselves", first.sum().backward)
+        o, _ = torch.ops.flashtl.attention(*given, None, False, None, None, None, "bhld", None, None, False)
+        self.says(RuntimeError, "with_lse=False", o.sum().backward)
+        plain, forward_ad = [x.detach() for x in given], torch.autograd.forward_ad
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(plain[0], torch.ones_like(plain[0]))
+            self.says(ValueError, "no forward-mode gradients", attention, dual, *plain[1:])
+            self.says(ValueError, "no forward-mode gradients", attention, dual, *given[1:])
+        self.says(ValueError, "no forward-mode gradients", torch.func.jvp, attention, tuple(plain), tuple(plain))
+        with self.assertRaises(RuntimeError):
+            torch.func.grad(lambda q: attention(q, *plain[1:]).sum())(plain[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch's, that this calls the operator once for each
+            found = torch.vmap(attention, in_dims=(0, None, None))(torch.stack([plain[0], 2 * plain[0]]), *plain[1:])
+        for x, one in zip((plain[0], 2 * plain[0]), found):
+            self.assertTrue(torch.equal(one, attention(x, *plain[1:])))
+
+    def test_arguments(self):
+        q, k, v = (x.detach() for x in leaves(kv_len=9))
+        says = self.says
+        says(TypeError, "'q' is torch.float64", attention, q.double(), k, v)
+        says(TypeError, "'v' is torch.float16", attention, q, k, v.half())
+        says(ValueError, "'q' has four axes", attention, q[0], k, v)
+        says(ValueError, "head sizes are multiples of 8; that of 'q' is 12", attention, q[..., :12], k, v)
+        says(ValueError, "'q' has vectors of 16 elements, and 'k' of 24", attention, q, v, v)
+        says(ValueError, "the heads of q are a multiple", attention, q[:, :3], k, v)
+        says(ValueError, "k and v differ in d alone", attention, q, k[:, :, :5], v)
+        says(ValueError, "'alibi' is float32 of 4 slopes", attention, q, k, v, alibi=SLOPES[:3])
+        says(ValueError, "window is a whole number", attention, q, k, v, window=2.5)
+        says(ValueError, "layout is 'bhld' or 'blhd'", attention, q, k, v, layout="hbld")
+        says(ValueError, "align='last' has the last query", attention, q[:, :, :5], k, v, causal=True)
+        says(ValueError, "on is one of", attention, q, k, v, on="cloud")
+        says(TypeError, "which the interpreter alone takes", attention, q, k, v, on="emulator", gpu="a100")
+        says(ValueError, "'k' on meta", attention, q, k.to("meta"), v)
