@@ -391,6 +391,26 @@ class Serving(Case):
         self.says(ValueError, "of 'sinks' must be contiguous", flashtl.decode, q, k, k, table, lengths,
                   sinks=Tensor(np.zeros(16, np.float32)[::2]))
 
+    def test_append(self):
+        q, k, v, pools = tensor(5, 8, 64), tensor(5, 2, 64), tensor(5, 2, 32), (tensor(9, 16, 2, 64), tensor(9, 16, 2, 32))
+        slots, places, cosine, sine = (tensor(5, dtype=np.int32), tensor(5, dtype=np.int32), tensor(80, 24, dtype=np.float32),
+                                       tensor(80, 24, dtype=np.float32))
+        before = driver.launches
+        out, a = self.spied("ftl_attention_append", lambda: flashtl.append(k, v, *pools, slots, q=q, cosine=cosine, sine=sine,
+                                                                           places=places, interleaved=True))
+        self.assertEqual((out.shape, driver.launches, driver.stream), ((5, 8, 64), before + 2, 0x99))
+        self.assertEqual((a.tokens, a.q_heads, a.kv_heads, a.head_dim, a.value_dim, a.page_len, a.pages), (5, 8, 2, 64, 32, 16, 9))
+        self.assertEqual((a.rotary_dim, a.is_interleaved, a.angle_stride, a.places_count), (48, True, 24, 80))
+        self.assertEqual((a.slots, a.places, a.cosine, a.sine), tuple(x.data_ptr() for x in (slots, places, cosine, sine)))
+        for struct, one in ((a.q, q), (a.q_rotated, out), (a.k, k), (a.v, v)):
+            self.assertEqual((struct.address, struct.length_stride, struct.head_stride), (one.data_ptr(), *one.stride()[:2]))
+        for struct, one in zip((a.k_pool, a.v_pool), pools):
+            self.assertEqual((struct.address, struct.batch_stride, struct.length_stride, struct.head_stride),
+                             (one.data_ptr(), *one.stride()[:3]))
+        self.assertIsNone(flashtl.append(k, v, *pools, slots))
+        self.says(ValueError, "'slots' must lie next to one another", flashtl.append, k, v, *pools,
+                  Tensor(np.zeros(10, np.int32)[::2]))
+
     def test_latent(self):
         q, cache, table, lengths = tensor(3, 2, 16, 96), tensor(9, 16, 96), tensor(3, 5, dtype=np.int32), tensor(3, dtype=np.int32)
         (o, lse), a = self.spied("ftl_mla_decode", lambda: flashtl.mla_decode(q, cache, table, lengths, scale=0.5, value_dim=64,

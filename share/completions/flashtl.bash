@@ -32,7 +32,7 @@ _flashtl() {
         'run --in'|'emulate --in') words="" files=-f ;;
         'run --out'|'emulate --out') words="" files=-f ;;
         'run --then') words="" files=-f ;;
-        'bench --grid') words="paper llm" files=-f ;;
+        'bench --grid') words="paper llm decode" files=-f ;;
         'bench --scores') words="normal peaked rising sink" ;;
         'bench --lengths'|'tune --lengths') words="" ;;
         'bench --heads'|'tune --heads') words="" ;;

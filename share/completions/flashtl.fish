@@ -76,7 +76,7 @@ complete -c flashtl -n '__fish_seen_subcommand_from emulate' -l plan -r -F -d 'h
 complete -c flashtl -n '__fish_seen_subcommand_from run emulate' -l in -r -F -d 'the array of an Input, as .npy'
 complete -c flashtl -n '__fish_seen_subcommand_from run emulate' -l out -r -F -d 'where the array of an Output goes'
 complete -c flashtl -n '__fish_seen_subcommand_from run' -l then -r -F -d 'afterwards run the same kernel on other arrays: FILE has lines '\''--in NAME=FILE'\'', '\''--out NAME=FILE'\'', '\''--let NAME=VALUE'\'''
-complete -c flashtl -n '__fish_seen_subcommand_from bench' -l grid -r -F -a 'paper llm' -d 'the cases; a FILE has lines NAME BATCH LENGTH Q_HEADS KV_HEADS D[:DV] causal|full'
+complete -c flashtl -n '__fish_seen_subcommand_from bench' -l grid -r -F -a 'paper llm decode' -d 'the cases; a FILE has lines NAME BATCH LENGTH Q_HEADS KV_HEADS D[:DV] causal|full'
 complete -c flashtl -n '__fish_seen_subcommand_from bench' -l scores -r -f -a '(__fish_complete_list , "string join \n normal peaked rising sink")' -d 'how attention'\''s scores are distributed: N(0,1); peaked:SD (4); rising:STEP a key (0.05); sink:ABOVE (12)'
 complete -c flashtl -n '__fish_seen_subcommand_from bench tune' -l lengths -r -f -d 'lengths of a sequence, or of every axis left open; attention takes 512 to 16k'
 complete -c flashtl -n '__fish_seen_subcommand_from bench tune' -l heads -r -f -d 'heads of attention; else as many as make a hidden size of 2048'

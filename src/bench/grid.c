@@ -12,12 +12,50 @@ typedef struct grid_row {
 static const grid_row rows[] = {
 #define GRID_ROW(grid, name, q_heads, kv_heads, head_dim, value_dim, causal)                       \
     {grid, name, q_heads, kv_heads, head_dim, value_dim, causal},
+#define GRID_DECODE(name, batch, q_heads, kv_heads, head_dim)
 #include "bench/grids.def"
 #undef GRID_ROW
+#undef GRID_DECODE
 };
+
+typedef struct decode_row {
+    const char *name;
+    int64_t batch;
+    int32_t q_heads, kv_heads, head_dim;
+} decode_row;
+
+static const decode_row decode_rows[] = {
+#define GRID_ROW(grid, name, q_heads, kv_heads, head_dim, value_dim, causal)
+#define GRID_DECODE(name, batch, q_heads, kv_heads, head_dim)                                      \
+    {name, batch, q_heads, kv_heads, head_dim},
+#include "bench/grids.def"
+#undef GRID_ROW
+#undef GRID_DECODE
+};
+
+static int decode_grid(grid_cell *cells, int most) {
+    int count = 0;
+    for (size_t i = 0; i < sizeof decode_rows / sizeof *decode_rows; i++) {
+        const decode_row *row = &decode_rows[i];
+        for (int64_t keys = GRID_DECODE_SHORTEST; keys <= GRID_DECODE_LONGEST; keys *= 4) {
+            if (keys * row->batch > GRID_DECODE_KEYS || count == most) continue;
+            grid_cell *c = &cells[count++];
+            *c = (grid_cell){.batch = row->batch,
+                             .length = keys,
+                             .q_heads = row->q_heads,
+                             .kv_heads = row->kv_heads,
+                             .head_dim = row->head_dim,
+                             .value_dim = row->head_dim,
+                             .is_decode = true};
+            snprintf(c->name, sizeof c->name, "%s", row->name);
+        }
+    }
+    return count;
+}
 
 static int shipped_grid(const char *grid, grid_cell *cells, int most) {
     int count = 0;
+    if (strcmp(grid, "decode") == 0) return decode_grid(cells, most);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const grid_row *row = &rows[i];
         if (strcmp(row->grid, grid) != 0) continue;
@@ -71,7 +109,7 @@ int grid_read(const char *grid, str text, grid_cell *cells, int most, char why[F
     int count = text.data ? 0 : shipped_grid(grid, cells, most);
     if (count) return count;
     if (!text.data) {
-        snprintf(why, FTL_WHY_BYTES, "there is no grid '%s': paper, llm, or a file", grid);
+        snprintf(why, FTL_WHY_BYTES, "there is no grid '%s': paper, llm, decode, or a file", grid);
         return -1;
     }
     for (int line_number = 1; text.length; line_number++) {

@@ -6,12 +6,14 @@
 #include "flashtl/plan.h"
 
 enum { GRID_TOKENS = 16384, GRID_SHORTEST = 512 };
+enum { GRID_DECODE_SHORTEST = 1 << 10, GRID_DECODE_LONGEST = 1 << 16, GRID_DECODE_KEYS = 1 << 19 };
 
 typedef struct grid_cell {
     char name[48];
     int64_t batch, length;
     int32_t q_heads, kv_heads, head_dim, value_dim;
     bool is_causal;
+    bool is_decode; /* a query of each sequence, over 'length' keys */
 } grid_cell;
 
 /* The cells of a grid: a name of grids.def, or lines of a text, each

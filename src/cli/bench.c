@@ -101,9 +101,14 @@ static int read_command(benching *b) {
 static int grid_kernel(benching *b, const grid_cell *cell, timed_kernel **out) {
     for (int i = 0; i < b->kernel_count; i++) {
         const bench_program *p = &b->kernels[i].program;
-        bool is_it = p->head_dim == cell->head_dim && p->value_dim == cell->value_dim &&
-                     (p->text.setting_count == 1) == cell->is_causal &&
-                     b->kernels[i].is_short == timed_is_short(cell);
+        bool is_it = p->head_dim == cell->head_dim && p->value_dim == cell->value_dim;
+        if (cell->is_decode) {
+            is_it = is_it && strtol(b->kernels[i].group + strlen("group="), NULL, 10) ==
+                                 cell->q_heads / cell->kv_heads;
+        } else {
+            is_it = is_it && (p->text.setting_count == 1) == cell->is_causal &&
+                    b->kernels[i].is_short == timed_is_short(cell);
+        }
         *out = &b->kernels[i];
         if (is_it) return EXIT_DONE;
     }
@@ -111,7 +116,8 @@ static int grid_kernel(benching *b, const grid_cell *cell, timed_kernel **out) {
         return cli_say(EXIT_USAGE, "a grid has at most %d kernels", KERNELS_MAX);
     }
     *out = &b->kernels[b->kernel_count++];
-    return cli_finish(b->c, timed_attention(b->c, &b->machine, cell, b->dtype, *out));
+    return cli_finish(b->c, (cell->is_decode ? timed_decode : timed_attention)(
+                                b->c, &b->machine, cell, b->dtype, *out));
 }
 
 static int make_cases(benching *b) {
@@ -126,7 +132,8 @@ static int make_cases(benching *b) {
         timed_kernel *kernel = NULL;
         int exit_status = grid_kernel(b, &b->cells[i], &kernel);
         if (!exit_status) {
-            ftl_status status = timed_cell(c, &b->cells[i], kernel, &b->cases[b->count++]);
+            ftl_status status =
+                timed_cell(c, &b->machine, &b->cells[i], kernel, &b->cases[b->count++]);
             exit_status = cli_finish(c, status);
         }
         if (exit_status) return exit_status;
@@ -171,12 +178,11 @@ static void beat(void *user, const verify_progress *progress) {
     b->watch->beats++;
 }
 
-static int verify_small(benching *b) {
-    verify_program *text = &b->kernels[0].program.text;
+static int verify_one(benching *b, verify_program *text) {
     expected_formula formula = expected_choose(text);
     bool is_sampled =
         formula == EXPECTED_ATTENTION || formula == EXPECTED_GEMM || formula == EXPECTED_SOFTMAX;
-    if (!b->has_request || is_sampled) return EXIT_DONE;
+    if (is_sampled) return EXIT_DONE;
     verify_options options = {.seed = 1, .stop = cli_interrupted(), .on_progress = beat, .user = b};
     verify_summary summary = {0};
     verify_machine *machine = NULL;
@@ -192,6 +198,13 @@ static int verify_small(benching *b) {
                    "%d of %d small cases are wrong; nothing is timed ('flashtl "
                    "verify --on gpu' says which)",
                    summary.failed, summary.total);
+}
+
+static int verify_small(benching *b) {
+    int exit_status = EXIT_DONE;
+    for (int i = 0; i < b->kernel_count && !exit_status; i++)
+        exit_status = verify_one(b, &b->kernels[i].program.text);
+    return exit_status;
 }
 
 /* --- results ---------------------------------------------------------------------------------- */

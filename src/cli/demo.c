@@ -167,7 +167,7 @@ static void show_speed(cli *c) {
     bench_rival rival = {0};
     ftl_status status = timed_open(c, NULL, &machine);
     if (!status) status = timed_attention(c, &machine, &cell, FTL_F16, &kernel);
-    if (!status) status = timed_cell(c, &cell, &kernel, &one);
+    if (!status) status = timed_cell(c, &machine, &cell, &kernel, &one);
     if (!status && timed_options(c, &machine, &options) == EXIT_DONE) {
         if (cudnn_open(c->context, getenv("FLASHTL_CUDNN"), &opened) == FTL_OK) {
             rival = cudnn_rival(opened);

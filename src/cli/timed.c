@@ -1,4 +1,5 @@
 #include "cli/timed.h"
+#include "plan/splits.h"
 #include "verify/plan_find.h"
 
 #include <stdio.h>
@@ -82,6 +83,31 @@ ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell
     return status;
 }
 
+ftl_status timed_decode(cli *c, const timed_machine *machine, const grid_cell *cell, ftl_type dtype,
+                        timed_kernel *out) {
+    char d[24], dv[24];
+    *out = (timed_kernel){
+        .program = {.dtype = dtype, .head_dim = cell->head_dim, .value_dim = cell->value_dim}};
+    arena_init(&out->memory, TIMED_BYTES_MAX);
+    snprintf(out->group, sizeof out->group, "group=%d", cell->q_heads / cell->kv_heads);
+    out->settings[0] = out->group;
+    out->program.text.operator_name = "attention_decode";
+    out->program.text.settings = out->settings;
+    out->program.text.setting_count = 1;
+    snprintf(d, sizeof d, "%d", cell->head_dim);
+    snprintf(dv, sizeof dv, "%d", cell->value_dim);
+    const ftl_pin pins[] = {{"d", d}, {"dv", dv}};
+    ftl_options options = FTL_OPTIONS_INIT;
+    options.gpu = machine->gpu.name, options.dtype = dtype;
+    options.pins = pins, options.pin_count = 2;
+    ftl_status status = ftl_sketch(c->context, "decode", out->settings, 1, &out->sketch);
+    if (status) return status;
+    const ftl_source source = {"<decode>", out->sketch, strlen(out->sketch)};
+    status = ftl_build(c->context, &source, &options, &out->product);
+    if (!status) describe(out, &source);
+    return status;
+}
+
 static int32_t pinned(const cli_request *request, const char *name) {
     int64_t value = 0;
     for (int32_t i = 0; i < request->options.pin_count; i++) {
@@ -136,7 +162,32 @@ static void name_row(const grid_cell *cell, const timed_kernel *kernel, char row
              used ? options : ", full", ftl_type_name(kernel->program.dtype));
 }
 
-ftl_status timed_cell(cli *c, const grid_cell *cell, const timed_kernel *kernel, bench_case *out) {
+/* As many splits as the call would have; bytes are what counts. */
+static ftl_status decode_cell(cli *c, const timed_machine *machine, const grid_cell *cell,
+                              const timed_kernel *kernel, bench_case *out) {
+    const plan_work work = {cell->batch, 1, cell->q_heads, cell->kv_heads};
+    const ftl_plan *plan = kernel->product->kernels[0].plan;
+    int64_t splits = plan_splits(plan, machine->device.multiprocessors, &work, cell->length);
+    const ftl_scalar sizes[] = {{"batch", (double)cell->batch},
+                                {"q_len", 1},
+                                {"kv_len", (double)cell->length},
+                                {"q_heads", cell->q_heads},
+                                {"kv_heads", cell->kv_heads},
+                                {"splits", (double)splits},
+                                {"d", cell->head_dim},
+                                {"dv", cell->value_dim}};
+    *out = (bench_case){.length = cell->length};
+    snprintf(out->name, sizeof out->name, "%s", cell->name);
+    snprintf(out->row, sizeof out->row, "batch %lld, %d/%d heads, d %d, %s", (long long)cell->batch,
+             cell->q_heads, cell->kv_heads, cell->head_dim, ftl_type_name(kernel->program.dtype));
+    ftl_status status = bench_case_set(c->context, out, &kernel->program, sizes, 8, 1);
+    out->flops = 0;
+    return status;
+}
+
+ftl_status timed_cell(cli *c, const timed_machine *machine, const grid_cell *cell,
+                      const timed_kernel *kernel, bench_case *out) {
+    if (cell->is_decode) return decode_cell(c, machine, cell, kernel, out);
     const ftl_scalar sizes[] = {{"batch", (double)cell->batch},   {"q_len", (double)cell->length},
                                 {"kv_len", (double)cell->length}, {"q_heads", cell->q_heads},
                                 {"kv_heads", cell->kv_heads},     {"d", cell->head_dim},
@@ -217,7 +268,7 @@ static int attention_cases(cli *c, const timed_kernel *kernel, const int64_t *le
     for (int i = 0; !exit_status && i < length_count; i++) {
         cell.length = lengths[i];
         cell.batch = batch ? batch : lengths[i] < GRID_TOKENS ? GRID_TOKENS / lengths[i] : 1;
-        exit_status = cli_finish(c, timed_cell(c, &cell, kernel, &cases[(*count)++]));
+        exit_status = cli_finish(c, timed_cell(c, NULL, &cell, kernel, &cases[(*count)++]));
     }
     return exit_status;
 }

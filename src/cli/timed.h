@@ -25,8 +25,9 @@ typedef struct timed_kernel {
     char *sketch; /* of an operator; else NULL */
     ftl_source code;
     const char *settings[4];
-    bool is_short; /* made for short sequences */
-    arena memory;  /* of the plan of several kernels */
+    char group[24]; /* of decoding: a setting */
+    bool is_short;  /* made for short sequences */
+    arena memory;   /* of the plan of several kernels */
 } timed_kernel;
 void timed_kernel_done(timed_kernel *kernel);
 
@@ -35,6 +36,9 @@ bool timed_is_short(const grid_cell *cell);
 /* Attention with these head sizes. */
 ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell *cell,
                            ftl_type dtype, timed_kernel *out);
+/* Decoding with these heads: two kernels, for which no formula is known. */
+ftl_status timed_decode(cli *c, const timed_machine *machine, const grid_cell *cell, ftl_type dtype,
+                        timed_kernel *out);
 /* What the command line asks for; its texts stay the request's. */
 ftl_status timed_request(cli *c, const timed_machine *machine, const cli_request *request,
                          timed_kernel *out);
@@ -42,8 +46,9 @@ ftl_status timed_request(cli *c, const timed_machine *machine, const cli_request
 /* The operator, settings, type and head sizes of a request; no texts, no kernel. */
 bench_program timed_shape(const cli_request *request);
 
-/* One cell of a grid as a case of its kernel. */
-ftl_status timed_cell(cli *c, const grid_cell *cell, const timed_kernel *kernel, bench_case *out);
+/* One cell of a grid as a case of its kernel. 'machine' may be NULL but for decoding. */
+ftl_status timed_cell(cli *c, const timed_machine *machine, const grid_cell *cell,
+                      const timed_kernel *kernel, bench_case *out);
 /* The cases of --lengths, --heads, --batch. EXIT_USAGE after saying what is wrong. */
 int timed_cases(cli *c, const cli_request *request, const timed_kernel *kernel, bench_case *cases,
                 int most, int *count);

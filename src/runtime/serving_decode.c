@@ -5,12 +5,12 @@
 #include "runtime/serving.h"
 
 #include "base/needs.h"
+#include "plan/splits.h"
 #include "runtime/attention.h"
 
 #include <stddef.h>
-#include <string.h>
 
-enum { NOMINAL_MAX = 128, SPLITS_MAX = 256, SPLIT_KEYS_MIN = 128 };
+enum { NOMINAL_MAX = 128 };
 
 static ftl_status check_decode(ftl_context *context, const ftl_decode *c) {
     if (c->batch < 0 || c->q_len < 0 || c->q_len > INT32_MAX || c->batch > INT32_MAX)
@@ -85,48 +85,20 @@ typedef struct division {
     size_t sums_bytes, bytes; /* of O_part; of that and lse_part, for any smaller batch */
 } division;
 
-/* The blocks that one split of one sequence has: all walks but those. */
-static int64_t blocks_of_sequence(const ftl_plan *plan, const ftl_decode *c) {
-    static const double no_scalars[64] = {0};
-    int64_t sizes[64] = {0}, blocks = 1;
-    for (int32_t i = 0; i < plan->size_count && i < 64; i++) {
-        const char *name = plan->sizes[i].name;
-        sizes[i] = strcmp(name, "q_len") == 0      ? c->q_len
-                   : strcmp(name, "q_heads") == 0  ? c->q_heads
-                   : strcmp(name, "kv_heads") == 0 ? c->kv_heads
-                                                   : 1;
-    }
-    for (int32_t i = 0; i < plan->walk_count; i++) {
-        double tiles;
-        if (!ftl_formula_evaluate(&plan->walks[i], sizes, no_scalars, &tiles) || tiles < 1)
-            tiles = 1;
-        blocks = tiles < INT32_MAX && blocks < INT32_MAX ? blocks * (int64_t)tiles : INT32_MAX;
-    }
-    return blocks;
+static plan_work work_of(const ftl_decode *c) {
+    return (plan_work){c->batch, c->q_len, c->q_heads, c->kv_heads};
 }
 
-/* The combination reads eight at a time: a number that it takes evenly, at most 'most'. */
-static int64_t even_splits(int64_t most) {
-    enum { ROUND = 8 };
-    if (most >= ROUND) return most / ROUND * ROUND;
-    return most >= 4 ? 4 : most >= 2 ? 2 : 1;
-}
-
-/* As many as run at once, but none of few keys. What a batch needs grows with it: either its own
- * rows fill the GPU, or as many rows of splits do.
+/* What a batch needs grows with it: either its own rows fill the GPU, or as many rows of splits do.
  */
 static ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
                          const attention_key *key, const ftl_plan *plan, division *out) {
     int multiprocessors = 0;
     ftl_status status = runtime_multiprocessors(context, runtime, key->device, &multiprocessors);
     if (status) return status;
-    int64_t resident = (int64_t)multiprocessors * plan->blocks_per_sm;
-    int64_t at_once = resident / blocks_of_sequence(plan, c); /* splits, of all sequences */
-    int64_t most = c->pages.columns * c->pages.page_len / SPLIT_KEYS_MIN;
-    if (most > SPLITS_MAX) most = SPLITS_MAX;
-    int64_t splits = c->batch > 0 ? at_once / c->batch : 1;
-    if (splits > most) splits = most;
-    out->splits = even_splits(splits);
+    const plan_work work = work_of(c);
+    int64_t at_once = plan_splits_at_once(plan, multiprocessors, &work);
+    out->splits = plan_splits(plan, multiprocessors, &work, c->pages.columns * c->pages.page_len);
     int64_t parts = at_once > c->batch ? at_once : c->batch;
     __extension__ __int128 sums = (__int128)parts * c->q_heads * c->q_len;
     __extension__ __int128 bytes = sums * (key->value_dim + sums_of(key)) * 4;

@@ -716,6 +716,13 @@ static void grids_are_read(void **state) {
         assert_int_equal(cells[i].batch * cells[i].length, 16384);
         assert_int_equal(cells[i].q_heads * cells[i].head_dim, 2048);
     }
+    count = grid_read("decode", (str){NULL, 0}, cells, 512, why);
+    assert_int_equal(count, 2 * (4 + 4 + 2)); /* 64 sequences of 16k keys are too many */
+    for (int i = 0; i < count; i++) {
+        assert_true(cells[i].is_decode && !cells[i].is_causal);
+        assert_true(cells[i].batch * cells[i].length <= 1 << 19);
+        assert_int_equal(cells[i].q_heads % cells[i].kv_heads, 0);
+    }
     assert_int_equal(grid_read("g", STR("a 1 64 4 2 64:32 full # x\n\n"), cells, 512, why), 1);
     assert_int_equal(cells[0].value_dim, 32);
     static const char *const bad[] = {"a 1 64 4 3 64 full", "a 0 64 4 2 64 full", "a 1 64 4 2 64",
