@@ -3,7 +3,7 @@
 
     run.py wheel SOURCE WORK             builds the wheel, looks at it, makes WORK/env with it and NumPy alone
     run.py tests SOURCE WORK NAME...     runs these test files in WORK/env; WORK/env's Python sees nothing of SOURCE
-    run.py torch SOURCE WORK PYTHON NAME   runs NAME.py with PYTHON, if it has PyTorch, on the package of WORK/env
+    run.py torch SOURCE WORK PYTHON NAME   runs NAME.py with PYTHON, if that has PyTorch and what else it needs, on the package of WORK/env
 
 Exit status 77: skipped, and why."""
 import os
@@ -55,9 +55,10 @@ def tests(python, source, work, names, **variables):
 def torch(source, work, python, name):
     if not list(work.glob("*.whl")):
         skip("the package was not built: python_wheel says why")
-    found = subprocess.run([python, "-c", "import torch, numpy; print(torch.__version__)"], capture_output=True, text=True)
+    needed = "torch, numpy, transformers" if name == "test_torch_transformers" else "torch, numpy"
+    found = subprocess.run([python, "-c", f"import {needed}; print(torch.__version__)"], capture_output=True, text=True)
     if found.returncode:
-        skip(f"{python} has no PyTorch: {found.stderr.strip().splitlines()[-1:]}")
+        skip(f"{python} does not have all of {needed}: {found.stderr.strip().splitlines()[-1:]}")
     print("PyTorch", found.stdout.strip())
     target = work / f"beside-{name}"  # the package alone, for a Python that is not ours
     shutil.rmtree(target, ignore_errors=True)
@@ -66,7 +67,7 @@ def torch(source, work, python, name):
         archive.extractall(target)
     (target / "flashtl/bin/flashtl").chmod(0o755)
     tests(pathlib.Path(python), source, work, [name], PYTHONPATH=str(target), TORCHINDUCTOR_CACHE_DIR=str(work / "inductor"),
-          TORCHINDUCTOR_FORCE_DISABLE_CACHES="1")
+          TORCHINDUCTOR_FORCE_DISABLE_CACHES="1", HF_HUB_OFFLINE="1")
 
 
 what, source, work, *rest = sys.argv[1:]

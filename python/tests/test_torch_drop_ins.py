@@ -1,10 +1,13 @@
 """flashtl.torch.sdpa: models that call scaled_dot_product_attention, against themselves without it."""
 import itertools
+import re
+import subprocess
+import sys
 
 import torch
 
 import flashtl.torch
-from helpers import Case
+from helpers import Case, SOURCE
 
 F = torch.nn.functional
 
@@ -131,3 +134,21 @@ class Sdpa(Case):
                 found = compiled(*given)
             self.assertTrue(torch.equal(found, wanted))
             self.assertTrue(any("flashtl" in str(node.target) for graph in graphs for node in graph.graph.nodes))
+
+
+class Documents(Case):
+    def test_example(self):
+        done = subprocess.run([sys.executable, SOURCE / "examples/python/train.py", "--steps", "45"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        losses = [float(line.rpartition(" ")[2]) for line in done.stdout.splitlines()]
+        self.assertGreater(losses[0], 2)
+        self.assertLess(losses[-1], 0.3)
+
+    def test_page(self):
+        """The first examples of docs/python.md's part on training."""
+        block, = re.findall(r"^```python\n(# with PyTorch\nimport torch\nimport flashtl.torch\n.*?)^```", (SOURCE / "docs/python.md").read_text(),
+                            re.M | re.S)
+        names = {}
+        exec(block, names)
+        self.assertEqual(names["q"].grad.shape, names["q"].shape)
+        self.assertTrue(torch.equal(names["run"](*(names[x].detach() for x in "qkv"), causal=True).isfinite().all(), torch.tensor(True)))

@@ -4,8 +4,10 @@
     o = flashtl.torch.attention(q, k, v, causal=True)             # (batch, heads, length, d); q.requires_grad_() as ever
     with flashtl.torch.sdpa():                                    # scaled_dot_product_attention by FlashTL's kernels
         model(x)
+    flashtl.torch.register_transformers()                         # attn_implementation="ftl"
 """
 from ._attention import attention
 from ._sdpa import sdpa, why_not
+from ._transformers import register_transformers
 
-__all__ = ["attention", "sdpa", "why_not"]
+__all__ = ["attention", "register_transformers", "sdpa", "why_not"]
