@@ -119,6 +119,10 @@ set(serving_programs
     "varlen\;--with\;paged\;--let\;page_len=16\;--causal\;--softcap\;20"
     "varlen\;--with\;first\;--with\;kv_used\;--window\;33"
     "decode\;--with\;page_len=16\;--with\;group=8\;--causal\;--lse"
+    "varlen\;--with\;sinks\;--with\;bias\;--with\;padded\;--causal\;--lse"
+    "varlen\;--with\;paged\;--let\;page_len=16\;--with\;alibi\;--with\;sides\;--with\;chunk=40"
+    "decode\;--with\;page_len=16\;--with\;sinks\;--with\;bias\;--with\;padded\;--with\;sides\;--with\;chunk=40"
+    "decode\;--with\;page_len=16\;--with\;latent\;--with\;columns=32\;--with\;group=16\;--lse"
     "append\;--let\;half=32\;--let\;page_len=16"
     "append\;--let\;half=16\;--let\;page_len=1\;--with\;interleaved"
     "rotate\;--let\;half=32")
