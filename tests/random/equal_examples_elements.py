@@ -55,7 +55,11 @@ SEEN = [x.replace("        Compute Abs T", "        Compute Exp T") for x in ELE
 READ = [x.replace("Copy r (BM)", "Copy best (BM)") for x in ELEMENTS]
 CUT = [x.replace("register f16 (BN, d)", "register f16 (BN, BK)") for x in ELEMENTS]
 FILLED = [x.replace("Copy K (BN, d) in coordinate [L = j] from global to register", "Compute Fill 1 and get K_register") for x in ELEMENTS]
-AT = {x.strip(): i for i, x in enumerate(ELEMENTS)}
+HEADS = [*ELEMENTS[:4], "Input  W f16 (b in batch, head/group in kv_heads; kv in kv_len, d) where q_heads % kv_heads == 0", *ELEMENTS[4:]]
+LOWER = [x.replace("Multiply S, 0.05", "Multiply S, -0.05") for x in ELEMENTS]
+ZEROS = [x.replace("Mask S in", "Mask S, 0 in") for x in ELEMENTS]
+IMPLIED = [x.replace("or kv > q", "or kv > q + win and kv > q + win") for x in ELEMENTS]
+EITHER = [x.replace("or kv > q", "or kv > q + win or kv > q + win") for x in ELEMENTS]
 
 
 def line(text, old, new):
@@ -80,6 +84,15 @@ IN_ELEMENTS = (
     (*line([x.replace("% 2", "% 3") for x in ELEMENTS], "(q + kv) % 3", "(q - kv) % 3"), False), (*line(ELEMENTS, "(q + kv) % 2", "(q + 3*kv) % 2"), True),
     (*line(ELEMENTS, "(q + kv) % 2", "(q + eps) % 2"), False), (*line(ELEMENTS, "x < 64", "x < 128"), True), (*line(ELEMENTS, "x < 64", "x < 63"), False),
     (*line(ELEMENTS, "x < 64", "x <= 63"), True), (*line(CUT, "x < 64", "x < 128"), False), (*line(ELEMENTS, "x*2 < kv", "x*2 <= kv"), False),
+    (*line(IMPLIED, "kv > q + win and kv > q + win", "kv > q + win and kv > q + win - kv_len"), True), (*line(IMPLIED, "kv > q + win and kv > q + win", "kv > q + win and kv > q - win"), False),
+    (*line(IMPLIED, "kv > q + win and kv > q + win", "kv > q + win and kv > q + win + 1"), False), (*line(EITHER, "kv > q + win or kv > q + win", "kv > q + win or kv >= q + win + 4"), True),
+    (*line(EITHER, "kv > q + win or kv > q + win", "kv > q + win or kv >= q + win"), False), (*line(EITHER, "kv > q + win or kv > q + win", "kv - win > q + kv_len or kv > q + win"), True),
+    (*line(EITHER, "kv > q + win or kv > q + win", "kv > q + win or kv > q + win - x"), False), (*line(EITHER, "kv > q + win or kv > q + win", "not kv > q + win or kv > q + win"), False),
+    (*line(ELEMENTS, "% 2 == 1", "% 2 >= 1"), True), (*line(ELEMENTS, "% 2 == 1", "% 2 > 1"), False), (*line(ELEMENTS, "% 2 == 1", "% 2 != 0"), True), (*line(HEADS, "% kv_heads == 0", "% kv_heads <= 0"), True),
+    (*line(HEADS, "% kv_heads == 0", "% kv_heads >= 0"), False), (*swapped(ELEMENTS, "where (q + kv)"), True), (*swapped(LOWER, "where (q + kv)"), False), (*swapped(ZEROS, "where (q + kv)"), True),
+    (*swapped([x.replace("S, 0.05", "S, -0.05") for x in ZEROS], "where (q + kv)"), False),
+    (*swapped([x.replace("Multiply S, 0.05", "Add S, 0.05") for x in ZEROS], "where (q + kv)"), False), (*swapped([x.replace("Multiply S, 0.05", "Add S, 0.05") for x in ELEMENTS], "where (q + kv)"), True),
+    (*swapped([x.replace("or kv > q", "or S > 3") for x in ELEMENTS], "where (q + kv)"), False), (*swapped([x.replace("Multiply S, 0.05", "Max S, 0.05") for x in ELEMENTS], "where (q + kv)"), False),
     (*dropped(ELEMENTS, "kv > x + kv_len"), True), (*line(ELEMENTS, "kv > x + kv_len - x", "kv >= x + kv_len - x"), True), (*line(ELEMENTS, "kv > x + kv_len - x", "kv > x + kv_len - x - 2"), False),
     (*dropped(FILLED, "kv > x + kv_len"), False), (*dropped([x.replace("kv > x + kv_len - x", "kv > x + kv_len - x - 2") for x in ELEMENTS], "kv > x + kv_len"), False),
     (*dropped([x.replace("kv > x + kv_len - x", "kv > kv_len or x > 3") for x in ELEMENTS], "kv > kv_len"), False), (*dropped([x.replace("K_register, 0", "K_register, 1") for x in ELEMENTS], "kv > x"), False),
@@ -112,7 +125,7 @@ def never(same, condition, *made):
 
 IN_ELEMENTS += (
     never(True, "kv >= kv_len", "Multiply S, eps", "Tanh S"), never(False, "kv >= kv_len", "Tanh S", "Multiply S, eps"), never(True, "kv >= kv_len", "Multiply S, eps*(q - kv) in coordinate [L = q_block, L = j]", "Tanh S"),
-    never(True, "kv >= kv_len", "Abs S", "Add S, 1", "Rsqrt S"), never(False, "kv >= kv_len", "Abs S", "Rsqrt S"), never(False, "kv >= kv_len", "Subtract S, 1", "Rsqrt S"),
+    never(True, "kv >= kv_len", "Abs S", "Add S, 1", "Rsqrt S"), never(True, "kv > 64 and q > kv + win", "Tanh S", "Multiply S, S"), never(False, "kv >= kv_len", "Multiply S, S"), never(False, "kv >= kv_len", "Abs S", "Rsqrt S"), never(False, "kv >= kv_len", "Subtract S, 1", "Rsqrt S"),
     never(True, "kv >= q + 11 and kv <= q + 30", "Tanh S"), never(True, "kv > q and kv <= q + 30", "Tanh S"), never(False, "kv >= q and kv <= q + 30", "Tanh S"), never(False, "kv >= q - 11 and kv <= q + 30", "Tanh S"),
     never(False, "kv > q + win and kv <= q + 30", "Tanh S"), never(True, "kv > q + win", "Tanh S"), never(False, "kv <= q", "Tanh S"), never(True, "q > 3 and kv > q + win or kv >= kv_len", "Tanh S"),
     never(False, "not (q > 3 or kv > 5)", "Tanh S"), never(False, "kv % 2 == 1", "Tanh S"))

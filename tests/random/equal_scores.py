@@ -2,7 +2,7 @@
 import math
 import re
 
-from equal_elements import linear, tree_of
+from equal_conditions import linear, tree_of
 from equal_text import real
 
 # What functions give, whatever they are given.
@@ -56,6 +56,8 @@ def scores_within(lines, column, lets, names=None):
         elif name in ("Exp", "Exp2"):
             f = math.exp if name == "Exp" else math.exp2
             low, high = 0 if low == -math.inf else f(low), math.inf if high > 80 else f(high)
+        elif name == "Multiply" and m.group(3) == m.group(2):
+            low, high = (0 if low <= 0 <= high else min(low * low, high * high)), max(low * low, high * high)
         elif name in ("Multiply", "Add", "Subtract", "Divide", "Max", "Min"):
             low, high = -math.inf, math.inf             # of a number, or a place, that is not known
         elif name == "Rsqrt" and low > 0:

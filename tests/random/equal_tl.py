@@ -5,7 +5,8 @@ import re
 
 from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, names_of, one_let,
                           unreached)
-from equal_elements import REFUSED, Names, of_elements
+from equal_conditions import REFUSED, Names, of_conditions
+from equal_elements import of_elements
 from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums, real
 from equal_rounds import of_rounds
 from equal_scores import scores_within
@@ -326,4 +327,4 @@ def of_tl(mutant, code):
             or first_by_vote(mutant, code) or tile_size(mutant, code) or same_uses(mutant, code) or no_block(mutant, code) or vote_never(mutant, code) or added_once(mutant, code)
             or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
             or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code) or of_votes(mutant, code) or let_of_nothing(mutant, code)
-            or of_elements(mutant, code))
+            or of_conditions(mutant, code) or of_elements(mutant, code))

@@ -52,6 +52,8 @@ EXPLAINED = (
      "const int rows_left = (int)ftl_max_wide(ftl_max_wide(len - (long long)(j + 1) * BN, 536870911LL), 0LL);",
      "past the table's places an entry is 0, so that rows of block 0 are copied, which exist; their scores are masked",
      "unsigned target = 2 * shared + (2 * at::K_tile + at::K_slot) - K_shared;"),
+    ("random 80119", "if blk >= full Compute Mask P0, 0 in coordinate [L = query_block, L = blk] where n >= n_len end", "",
+     "past the last key scores are exactly 0, since keys are zeros there, and what they are multiplied by lies between 0 and the bias, which is finite: a weight, at least 0, or the bias where that is less"),
     ("random 60172", "units[down][0] = units[down][1] = units[down][2] = units[down][3] = 0;", "units[down][0] = units[down][2] = units[down][2] = units[down][3] = 0;",
      "keys past the last one: whatever their scores are, `kv > u + kv_len - u_len` masks them in each row that is stored"),
 )
