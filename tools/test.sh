@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
 is_all=false
-KERNELS=3 # tests/sampling.py
+KERNELS=4 # tests/sampling.py, tests/cli/sampling.inc
 [ "${1:-}" != --all ] || is_all=true
 
 step() { printf '\n== %s\n' "$1"; }
@@ -66,7 +66,7 @@ fi
 step 'clang, address and undefined-behaviour sanitizers'
 python=$(tools/python.sh)
 build build-asan -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=clang -DFLASHTL_SANITIZE=address,undefined -DFLASHTL_FUZZ=ON \
-    -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O2 -gline-tables-only -DNDEBUG"
 sampled build-asan
 
 step 'clang-tidy over what differs'
@@ -80,7 +80,7 @@ step 'gcc'
 build build-test -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=gcc
 step 'all tests'
 if ! $is_all; then
-    echo "of long lists of kernels that are compiled and run each ${KERNELS}rd; make test-all: all of them."
+    echo "of long lists of kernels that are compiled and run each ${KERNELS}th; make test-all: all of them."
     export FLASHTL_KERNELS=$KERNELS
 fi
 ctest --test-dir build-test -j "$jobs" --output-on-failure --no-tests=error

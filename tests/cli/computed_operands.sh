@@ -1,5 +1,6 @@
 # Operands of products that are computed: right ones and transposed left ones go to shared memory, once for
 # all that take them; a state goes on from round to round; warpgroups leave such kernels to warps.
+. "$TESTS/sampling.inc"
 qkv='Input  Q (b in batch; q in q_len, d)\nInput  K (b in batch; kv in kv_len, d)\nInput  V (b in batch; kv in kv_len, dv)\nOutput O (b in batch; q in q_len, dv)\n'
 { printf "kernel normed_keys\n$qkv"
   cat <<'P'
@@ -76,6 +77,7 @@ Copy Y from register to global
 P
 for name in normed_keys product_of_products state turned; do
     for gpu in t4 a100 h200; do
+        takes "$name $gpu:" || continue
         pins='--head-dim 64'
         [ $name = product_of_products ] && pins='--let d=64'
         [ $name = turned ] && pins='--let d=64'

@@ -1,6 +1,7 @@
 # What lies the other way round. A view with its tensor's axes exchanged is copied in lines, element by element, for every
 # type and GPU, with ends in the middle of a unit; a tile that `and get` calls otherwise goes to shared memory under its
 # name; and a kernel before products of 8 bits by warpgroups turns a right operand that lies across, where that pays.
+. "$TESTS/sampling.inc"
 verdict() { # of verify's last lines
     if "$@" > out 2>&1; then echo "right"; else grep -m 1 -E "error|FAIL|flashtl:" out; fi
 }
@@ -10,7 +11,8 @@ turning() {
 for type in f16 bf16 f32 i8 e4m3 e5m2; do
     turning $type > turning.tl
     for gpu in t4 a100 l40s h200; do
-        echo "$type, $gpu: $(verdict flashtl verify turning.tl --gpu $gpu --let c=24), $(verdict flashtl verify turning.tl --gpu $gpu --let c=72,BN=48)"
+        takes "$type, $gpu:" &&
+            echo "$type, $gpu: $(verdict flashtl verify turning.tl --gpu $gpu --let c=24), $(verdict flashtl verify turning.tl --gpu $gpu --let c=72,BN=48)"
     done
     flashtl verify turning.tl --let c=24 --on interpreter > out && echo "$type, interpreter: right"
 done
@@ -40,7 +42,7 @@ Copy O from register to global
 P
 for gpu in t4 a100 l40s h200; do
     for type in f16 e4m3; do
-        echo "named otherwise, $type, $gpu: $(verdict flashtl verify attention.tl --type Q=$type,K=$type,V=$type --gpu $gpu --head-dim 64 --case 0..5)"
+        takes "named otherwise, $type, $gpu:" && echo "named otherwise, $type, $gpu: $(verdict flashtl verify attention.tl --type Q=$type,K=$type,V=$type --gpu $gpu --head-dim 64 --case 0..5)"
     done
 done
 # By interpreter and emulator, with every mask; turned alone where there are 8-bit weights to gain.

@@ -1,7 +1,9 @@
 /* A wide test goes over many programs or shapes of one kind. All of them count, but not under every
  * compiler: with FLASHTL_SAMPLE=n in the environment each n-th is looked at, counted in the order
  * in which the test comes to them. Sanitizers make such a test five to ten times slower, and look
- * at code, which the cases share.
+ * at code, which the cases share. A test whose cases are kernels that are compiled defines
+ * SAMPLE_KERNELS: where the former is not set it goes by FLASHTL_KERNELS, as tests/sampling.py
+ * does.
  */
 #ifndef FLASHTL_TESTS_SAMPLE_H
 #define FLASHTL_TESTS_SAMPLE_H
@@ -21,6 +23,9 @@ static inline void sample_report(void) {
 static inline long sample_every(void) {
     if (sample_counts.every > 0) return sample_counts.every;
     const char *asked = getenv("FLASHTL_SAMPLE");
+#ifdef SAMPLE_KERNELS
+    if (!asked) asked = getenv("FLASHTL_KERNELS");
+#endif
     long every = asked ? strtol(asked, NULL, 10) : 1;
     sample_counts.every = every > 1 ? every : 1;
     atexit(sample_report);

@@ -2,6 +2,7 @@
  * whose last axis ends inside 16 bytes, and a program of two kernels with a workspace between them.
  * Where there is no CUDA compiler, the tests are skipped.
  */
+#define SAMPLE_KERNELS
 #include "base/convert.h"
 #include "base/os.h"
 #include "flashtl/execute.h"
