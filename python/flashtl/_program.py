@@ -70,6 +70,14 @@ class PlanOwner:
         free(self.pointer)
 
 
+class View(str):
+    """A page of HTML that needs nothing else: `open("kernel.html", "w").write(view)`, or the last line of a notebook's cell."""
+
+    def _repr_html_(self):
+        from html import escape
+        return f'<iframe srcdoc="{escape(self)}" style="width: 100%; height: 48em; border: 0" title="FlashTL"></iframe>'
+
+
 class Verification:
     """What `verify` found: true where no case failed. 'cases' are dictionaries, as the command's --json has them."""
 
@@ -177,6 +185,12 @@ class Program:
         """Every decision, its numbers, and what lost."""
         options = Options(self.gpu, self.dtype or "f16", self.made_pins(self.dtype or "f16"))
         return text_of("ftl_explain", c.byref(self.source), c.byref(options.own))
+
+    def view(self, *, compile=True):
+        """Sketch, TL Code, CUDA and PTX side by side, lines linked both ways, with the decisions, as the command `flashtl view`
+        shows them: the text of a page, which a notebook shows in a frame. With compile=False without PTX."""
+        self.product()  # what is wrong with the program is said as everywhere
+        return View(_run.view(self, compile))
 
     def verify(self, *, on=None, shapes=None, more=None, seed=None, seconds=None, against=None):
         """Runs it on a grid of shapes and inputs against fp64, as the command `flashtl verify` does, whose options these are.

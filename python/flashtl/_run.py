@@ -213,25 +213,49 @@ def scratch_tensor(torch, tensor, shape, device):
     return Array(tensor.name, memory.data_ptr(), tensor.type, shape, strides, device, torch, memory)
 
 
-# --- verify --------------------------------------------------------------------------------------------------------------
+# --- verify and view -----------------------------------------------------------------------------------------------------
 
-def verify(program, options, against, make):
-    import json
-    import subprocess
-    import tempfile
-    from ._command import PATH, environment
-    command = [PATH, "verify", "-", "--json"]
+def command_of(program, *words, **options):
+    """The command on the program's text, which it reads from its standard input."""
+    from ._command import PATH
+    command = [PATH, words[0], "-", *words[1:]]
     for name, value in {"gpu": program.gpu, "dtype": program.dtype, **options}.items():
         command += [f"--{name}={value}"] if value is not None else []
     for name, value in program.made_pins(program.dtype or "f16").items():
         command += ["--let", f"{name}={value}"]
+    return command
+
+
+def run_command(program, command):
+    import subprocess
+    from ._command import environment
+    return subprocess.run(command, input=program.text, capture_output=True, encoding="utf-8", env=environment())
+
+
+def fail(done, command, status):
+    said = done.stderr.strip().removeprefix("flashtl: ")
+    raise _library.Error(said or f"'flashtl {command[1]}' ended with status {done.returncode}", status)
+
+
+def view(program, compiles):
+    command = command_of(program, "view", *([] if compiles else ["--no-compile"]))
+    done = run_command(program, command)
+    if done.returncode:
+        fail(done, command, "COMPILER_FAILED")
+    return done.stdout
+
+
+def verify(program, options, against, make):
+    import json
+    import tempfile
+    command = command_of(program, "verify", "--json", **options)
     with tempfile.NamedTemporaryFile("w", suffix=".tl", encoding="utf-8") as file:
         if against is not None:
             file.write(against)
             file.flush()
             command.append(f"--against={file.name}")
-        done = subprocess.run(command, input=program.text, capture_output=True, encoding="utf-8", env=environment())
+        done = run_command(program, command)
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if not found or "total" not in found[-1]:
-        raise _library.Error(done.stderr.strip().removeprefix("flashtl: ") or f"'flashtl verify' ended with status {done.returncode}", "CHECK_FAILED")
+        fail(done, command, "CHECK_FAILED")
     return make(found[:-1], found[-1])

@@ -1,4 +1,5 @@
 """flashtl.compile on arrays: what comes back, the three texts, and what is refused, each with one sentence."""
+import html
 import os
 import pickle
 import subprocess
@@ -242,6 +243,23 @@ class Texts(Case):
         self.assertFalse(found)
         self.assertGreater(found.failed, 0)
         self.says(flashtl.Error, "shape 'many'", program.verify, shapes="many")
+
+    def test_view(self):
+        program = flashtl.compile(ATTENTION, gpu="a100", d=32, dv=32)
+        page = program.view(compile=False)
+        self.assertIsInstance(page, str)
+        self.assertTrue(page.startswith("<!doctype html>") and page.endswith("</html>\n"))
+        for text in ("sketch", "code", "cuda"):
+            self.assertIn(f"<section class=pane id={text}>", page)
+        self.assertNotIn("<section class=pane id=ptx>", page)
+        frame = page._repr_html_()
+        self.assertTrue(frame.startswith("<iframe srcdoc=") and "<script" not in frame, frame[:100])
+        self.assertEqual(html.unescape(frame.split('"')[1]), page)
+        self.assertIn("PTX", program.view())
+        self.assertNotIn("<section class=pane id=sketch>", flashtl.compile(program.tl).view(compile=False))
+        with self.assertRaisesRegex(flashtl.DiagnosticError, "no tile sizes fit"):
+            flashtl.compile(ATTENTION, gpu="a100", d=32, dv=32, BN=7).view()
+        self.says(ValueError, "needs a GPU", flashtl.compile(ATTENTION).view)
 
     def test_sketches_and_gpus(self):
         self.assertIn("h200", flashtl.gpus())
