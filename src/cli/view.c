@@ -19,10 +19,22 @@ static int no_memory(void) {
     return cli_say(EXIT_ENVIRONMENT, "out of memory");
 }
 
-/* Where the page can do without: the sentence stands on it, and is said. */
-static int note(looking *v, size_t kernel, const char *what) {
+/* A page can do without PTX where nothing compiles it, and without counts where the invented arrays
+ * are none that the kernel takes: the sentence stands on it, and is said. Everything else ends the
+ * command.
+ */
+static int note(looking *v, size_t kernel, ftl_status status, const char *what) {
+    switch (status) {
+    case FTL_NO_COMPILER:
+    case FTL_COMPILER_BROKEN:
+    case FTL_TIMEOUT:
+    case FTL_INVALID_ARGUMENT:
+    case FTL_REJECTED: break;
+    default: return cli_finish(v->c, status);
+    }
     char sentence[2304];
-    snprintf(sentence, sizeof sentence, "%s: %s", what, ftl_context_error(v->c->context));
+    const char *advice = status == FTL_INVALID_ARGUMENT ? "; '--let' gives other lengths" : "";
+    snprintf(sentence, sizeof sentence, "%s: %s%s", what, ftl_context_error(v->c->context), advice);
     progress_clear(&v->progress);
     cli_say(EXIT_DONE, "%s", sentence);
     return view_add_note(v->trace, kernel, str_from(sentence)) ? EXIT_DONE : no_memory();
@@ -68,13 +80,12 @@ static int emulate(looking *v, size_t kernel, const ftl_plan *plan, const ftl_im
     arrays_invent_sizes(all, plan);
     int exit_status = arrays_invent(all, plan, &why);
     if (exit_status) {
-        ftl_context_fail(v->c->context, FTL_INVALID_ARGUMENT, "%s", why.text);
-        exit_status = note(v, kernel, "nothing was counted");
+        exit_status = cli_say(exit_status, "%s", why.text);
     } else {
         ftl_status status = run(v, all, plan, image, &report);
         bool has_run = status == FTL_OK || status == FTL_CHECK_FAILED;
-        exit_status =
-            has_run ? add_counts(v, kernel, &report) : note(v, kernel, "nothing was counted");
+        exit_status = has_run ? add_counts(v, kernel, &report)
+                              : note(v, kernel, status, "nothing was counted");
     }
     ftl_emulation_done(&report);
     arrays_done(all);
@@ -93,7 +104,7 @@ static int add_kernel(looking *v, size_t number, const ftl_kernel *kernel) {
                                          plan->target, &image);
     int exit_status;
     if (status) {
-        exit_status = note(v, number, "there is no PTX");
+        exit_status = note(v, number, status, "there is no PTX");
     } else if (!view_add_ptx(v->trace, number, (str){image.bytes, image.length})) {
         exit_status = no_memory();
     } else {

@@ -28,6 +28,8 @@ COMMANDS = (
     ("reason", "my.tl", "--gpu", "h200", "--head-dim", "64"),
     ("reason", "--op", "gqa", "--causal", "--gpu", "t4", "--let", "BN=64"),
     ("explain", "my.tl", "--gpu", "a100", "--head-dim", "64"),
+    ("view", "my.tl", "--gpu", "a100", "--head-dim", "64", "--no-compile"),
+    ("view", "plain.tl", "--gpu", "t4", "--let", "d=64", "--json"),
     ("derive", "my.tl"),
     ("check", "my.tl"),
     ("check", "wrong.tl", "--json"),

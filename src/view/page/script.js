@@ -5,7 +5,7 @@
   const linked = [...document.querySelectorAll("[data-s]")], of = new Map();
   const numbers = (element) => (element.dataset.s ? element.dataset.s.split(" ").map(Number) : []);
   for (const element of linked)
-    for (const n of numbers(element)) of.set(n, [...(of.get(n) || []), element]);
+    for (const n of numbers(element)) of.has(n) ? of.get(n).push(element) : of.set(n, [element]);
   const related = (ids) => [...new Set(ids.flatMap((n) => of.get(n) || []))];
   const pane = (element) => element.closest(".pane");
   let current = null, marked = [];
@@ -14,8 +14,8 @@
   /* --- what is shown --- */
   const buttons = new Map();
   function show(p) {
+    p.hidden = false;
     if (narrow.matches) panes.forEach((q) => q.classList.toggle("shown", q === p));
-    else p.hidden = false;
     press();
   }
   function press() {
@@ -37,7 +37,7 @@
   }
   panes[0].classList.add("shown");
   narrow.addEventListener("change", press);
-  if (innerWidth < 1300 && panes.length > 3) panes[3].hidden = true;
+  if (!narrow.matches && innerWidth < 1300 && panes.length > 3) panes[3].hidden = true;
   press();
 
   const tabs = [...document.querySelectorAll("#tabs button")];
@@ -104,29 +104,34 @@
       const is = ids.some((n) => data.statements[n].decisions.includes(Number(d.dataset.d)));
       d.classList.toggle("on", is);
     }
+    describe(ids); /* before lines are looked for: it takes room from the texts */
     if (element) {
       element.classList.add("now");
       const own = pane(element);
       for (const p of panes) {
-        const first = p === own ? element : marked.find((one) => pane(one) === p);
+        const first = p === own ? element : marked.find((one) => p.contains(one));
         if (first) reveal(first);
         if (p === own) p.querySelector(".scroll").setAttribute("aria-activedescendant", element.id);
       }
     }
-    describe(ids);
   }
   const go = (element) => choose(element, numbers(element));
-  for (const element of linked) {
-    element.addEventListener("click", () => {
-      if (getSelection().toString()) return;
-      go(element);
-      if (element.id) history.replaceState(null, "", "#" + element.id);
-    });
-    element.addEventListener("mouseenter", () => related(numbers(element)).forEach((one) => one.classList.add("over")));
-    element.addEventListener("mouseleave", () => document.querySelectorAll(".over").forEach((one) => one.classList.remove("over")));
-  }
-  for (const d of document.querySelectorAll(".decision"))
-    d.querySelector("h3").addEventListener("click", () => choose(null, numbers(d)));
+  const line = (event) => event.target.closest("li[data-s], g[data-s]");
+  addEventListener("click", (event) => {
+    const element = line(event), title = event.target.closest(".decision h3");
+    if (title) choose(null, numbers(title.parentElement));
+    if (!element || getSelection().toString()) return;
+    go(element);
+    if (element.id) history.replaceState(null, "", "#" + element.id);
+  });
+  let under = null, over = [];
+  addEventListener("mouseover", (event) => {
+    if (line(event) === under) return;
+    under = line(event);
+    for (const old of over) old.classList.remove("over");
+    over = under ? related(numbers(under)) : [];
+    for (const one of over) one.classList.add("over");
+  });
 
   /* --- keys --- */
   const rows = new Map(panes.map((p) => [p, [...p.querySelectorAll("li")]]));
@@ -166,6 +171,10 @@
     event.preventDefault();
   });
 
+  for (const p of panes.slice(2)) { /* what the kernel brings with it comes before it */
+    const first = p.querySelector("li[data-s]");
+    if (first) reveal(first);
+  }
   const asked = location.hash && document.getElementById(location.hash.slice(1));
   if (asked && asked.dataset.s) {
     show(pane(asked));
