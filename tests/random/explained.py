@@ -9,8 +9,6 @@ EXPLAINED = (
      "the sum holds the weight of the score 0 beside the row's, one of which is the maximum: it is 1 at least"),
     ("softmax_off_by_one", "l[m16][half] = ftl_max(l[m16][half], 1e-30f);", "l[m16][half] = ftl_max(l[m16][half], -1e-30f);",
      "the sum holds the weight of the score 0 beside the row's, one of which is the maximum: it is 1 at least"),
-    ("random 80004", "top_best[m16][half] = ftl_max(top_best[m16][half], ftl_exchange(top_best[m16][half], 2));", "",
-     "it only says whether a place is left, and two lanes have 16 of the 32 columns, whose scores are finite: at each of the 16 steps one of them is left"),
     ("softmax_off_by_one", "Compute Max l, 1e-30 and get l", "",
      "the sum holds the weight of the score 0 beside the row's, one of which is the maximum: it is 1 at least"),
     ("random 70002", "Compute Multiply Acc, 0.33333 and get Acc", "Compute Multiply Acc, -0.33333 and get Acc",
