@@ -1191,6 +1191,24 @@ static void shorter_structs_are_taken(void **state) {
     assert_int_equal(ftl_attention_decode(context, runtime, &old.call, NULL), FTL_INVALID_ARGUMENT);
 }
 
+/* Latent attention's tables are those of decoding. */
+static void wrong_latent_pages_are_found_on_request(void **state) {
+    (void)state;
+    reopen_with_checks(true);
+    begin(q_lens, kv_lens, 7);
+    for (int32_t b = 0; b < 7; b++)
+        for (int32_t n = 0; n < COLUMNS; n++) world.table[b][n] = n;
+    ftl_mla m = mla_of(1);
+    assert_int_equal(ftl_mla_decode(context, runtime, &m, NULL), FTL_OK);
+    world.table[4][2] = (int32_t)m.pages.count;
+    assert_int_equal(ftl_mla_decode(context, runtime, &m, NULL), FTL_INVALID_ARGUMENT);
+    assert_string_equal(ftl_context_error(context),
+                        "entry 2 of the table's row 4 is 20; there are 20 pages");
+    world.table[4][2] = 2, world.kv_used[0] = -1;
+    assert_int_equal(ftl_mla_decode(context, runtime, &m, NULL), FTL_INVALID_ARGUMENT);
+    assert_string_equal(ftl_context_error(context), "kv_lens[0] is -1; it may be 0 to 320");
+}
+
 static void refuse_append(const char *words) {
     ftl_append a = append_of(8, false);
     assert_int_equal(ftl_attention_append(context, runtime, &a, NULL), FTL_INVALID_ARGUMENT);
@@ -1258,6 +1276,7 @@ int main(void) {
         TEST(wrong_tables_are_found_on_request),
         TEST(wrong_pages_are_found_on_request),
         TEST(wrong_paddings_and_biases_are_found_on_request),
+        TEST(wrong_latent_pages_are_found_on_request),
         TEST(shorter_structs_are_taken),
         TEST(wrong_places_are_found_on_request),
         TEST(captured_calls_are_not_checked),
