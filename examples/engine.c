@@ -163,6 +163,17 @@ static ftl_status open_engine(engine *e) {
     return status;
 }
 
+/* The runtime frees its kernels; memory is the engine's. NULL and 0 are fine. */
+static void close_engine(engine *e) {
+    const uint64_t memory[] = {e->q,      e->rotated, e->o,      e->new_k,   e->new_v,
+                               e->k,      e->v,       e->cosine, e->sine,    e->slots,
+                               e->places, e->table,   e->starts, e->lengths, e->workspace};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        ftl_device_free(e->runtime, memory[i]);
+    ftl_runtime_close(e->runtime);
+    ftl_context_free(e->context);
+}
+
 /* What a step's tables say: 'counts' new tokens of each sequence after 'lengths' old ones. */
 static ftl_status write_tables(engine *e, const int32_t *counts, const int32_t *lengths,
                                int64_t *rows) {
@@ -197,27 +208,36 @@ static ftl_status count_ones(engine *e, int64_t rows, int64_t *ones) {
     return status;
 }
 
-int main(void) {
-    engine e;
-    memset(&e, 0, sizeof e);
-    ftl_status status = open_engine(&e);
+/* The prompts, then a token of each. */
+static ftl_status run(engine *e, int64_t *ones, int64_t *all) {
     int32_t lengths[SEQUENCES] = {0}, counts[SEQUENCES];
-    int64_t rows, ones = 0, all = 0;
-    for (int i = 0; i <= STEPS && !status; i++) { /* the prompts, then a token of each */
+    int64_t rows = 0;
+    ftl_status status = FTL_OK;
+    for (int i = 0; i <= STEPS && !status; i++) {
         int32_t longest = 0;
         for (int b = 0; b < SEQUENCES; b++) {
             counts[b] = i ? 1 : PROMPTS[b];
             longest = counts[b] > longest ? counts[b] : longest;
         }
-        status = write_tables(&e, counts, lengths, &rows);
-        if (!status) status = step(&e, i ? 0 : SEQUENCES, rows, longest, SEQUENCES);
-        if (!status) status = count_ones(&e, rows, &ones);
+        status = write_tables(e, counts, lengths, &rows);
+        if (!status) status = step(e, i ? 0 : SEQUENCES, rows, longest, SEQUENCES);
+        if (!status) status = count_ones(e, rows, ones);
         for (int b = 0; b < SEQUENCES; b++) lengths[b] += counts[b];
-        all += rows * HEADS * D;
+        *all += rows * HEADS * D;
     }
-    if (status) return failed(&e, status);
-    printf("%d steps: %lld of %lld results are 1\n", STEPS + 1, (long long)ones, (long long)all);
-    ftl_runtime_close(e.runtime);
-    ftl_context_free(e.context);
-    return ones != all;
+    return status;
+}
+
+int main(void) {
+    engine e;
+    memset(&e, 0, sizeof e);
+    int64_t ones = 0, all = 0;
+    ftl_status status = open_engine(&e);
+    if (!status) status = run(&e, &ones, &all);
+    int result = failed(&e, status);
+    if (!status)
+        printf("%d steps: %lld of %lld results are 1\n", STEPS + 1, (long long)ones,
+               (long long)all);
+    close_engine(&e);
+    return status ? result : ones != all;
 }
