@@ -205,7 +205,20 @@ TABLE_ROWS = """extern "C" __global__ void __launch_bounds__(128, 2) k() {
     }"""
 COPIED = "                ftl_cp_async_16(target, args.W"
 
+HALVES = """    FTL_UNROLL for (int m16 = 0; m16 < 2; m16++)
+        FTL_UNROLL for (int n8 = 0; n8 < 3; n8++) {
+            if (column + 1 < columns_left) {
+                ftl_store_global_4(matrix + 8 * n8, ftl_pack_f16(O[m16][n8][0], O[m16][n8][1]));
+            } else {
+                ftl_store_global_2(matrix + 8 * n8, ftl_pack_f16(O[m16][n8][0], O[m16][n8][1]));
+            }
+        }"""
+BOTH, LOWER = "                ftl_store_global_4", "                ftl_store_global_2"
+SECOND, THIRD = ("O[m16][n8][1]", "O[(m16) ^ 1][n8][1]"), ("O[m16][n8][1]", "O[m16][(n8) ^ 1][1]")
+
 PATHS = (
+    (HALVES, "", "", LOWER, SECOND, True), (HALVES, "", "", BOTH, SECOND, False), (HALVES, "", "", LOWER, ("O[m16][n8][0]", "O[(m16) ^ 1][n8][0]"), False), (HALVES, "", "", LOWER, THIRD, False),
+    (HALVES, "", "", LOWER, ("O[m16][n8][1]", "O[0][n8][1]"), True), (HALVES, "", "", LOWER, ("O[m16][n8][1]", "O[m16][n8][4]"), False), (HALVES, "", "", LOWER, ("8 * n8, ftl", "8 * m16, ftl"), False),
     (TABLE_ROWS, "", "", COPIED, ("i + 1", "i - 1"), True), (TABLE_ROWS, "", "", COPIED, ("i + 1", "i + 2"), False), (TABLE_ROWS, "", "", COPIED, ("BN + row", "BN - row"), True), (TABLE_ROWS, "", "", COPIED, ("BN + row", "BN - 8 * row"), False),
     (TABLE_ROWS, "int i = 1", "int i = 0", COPIED, ("i + 1", "i - 1"), False), (TABLE_ROWS, "rows_left >= 64", "rows_left >= 63", COPIED, ("i + 1", "i - 1"), False),
     (TABLE_ROWS, "rows_left = args.kv_len", "rows_left = args.q_len", COPIED, ("i + 1", "i - 1"), False), (TABLE_ROWS, "down < 2", "down < 3", COPIED, ("i + 1", "i - 1"), False),

@@ -301,6 +301,28 @@ def only_says_when(mutant, code):
     return "it only says when the maximum is kept at once: both ways give the same"
 
 
+def loops_over(code, at):
+    """How many steps the unrolled loops around a statement have, and those in front of it."""
+    lines = [code[at]] + [code[i] for i in enclosing(code, at)]
+    return {m.group(1): int(m.group(2)) for x in lines for m in re.finditer(r"FTL_UNROLL for \(int (\w+) = 0; \1 < (\d+); \1\+\+\)", x)}
+
+
+def upper_half(mutant, code):
+    """The upper half of a pair, of which the lower one alone is stored."""
+    found = one_line(mutant, code)
+    form = r"(ftl_store_global_2\(.*, ftl_pack_(?:f16|bf16)\((\w+)\[[^,;]*\], )(\w+)((?:\[[^][]*\])+)(\)\);)$"
+    now, was = [re.match(form, bare(x)) for x in (found or ("", ""))[:2]]
+    if not now or not was or now.group(1, 3, 5) != was.group(1, 3, 5) or now.group(2) != now.group(3):
+        return None
+    steps = loops_over(code, found[2])
+    for new, old in zip(*(re.findall(r"\[([^][]*)\]", x.group(4)) for x in (now, was))):
+        other = re.fullmatch(r"\((\w+)\) \^ 1", new)
+        if new not in (old, "0") and not (other and other.group(1) == old and steps.get(old, 1) % 2 == 0):
+            return None
+    same = now.group(4).count("[") == was.group(4).count("[")
+    return "of the two elements that are packed the first alone is stored" if same else None
+
+
 # --- what a later loop completes ------------------------------------------------------------------
 
 def completed_later(mutant, code):
@@ -445,5 +467,5 @@ def last_barrier(mutant, code, tl):
     return "the last loop has a step at least, whose barrier comes after the last read of what the results are stored over"
 
 
-PROOFS = (asked_again, more_wait, bounds_hold, only_says_when, completed_later, begins_earlier)
+PROOFS = (asked_again, more_wait, bounds_hold, upper_half, only_says_when, completed_later, begins_earlier)
 PROOFS_BY_TL = (last_barrier,)
