@@ -81,10 +81,10 @@ def product(a, b):
 
 
 def function(name, x):
-    """Between what a function of one operand lies; rounding keeps the order of numbers."""
+    """Between what a function of one operand lies. Rounding to few bits keeps a sign, and little else."""
     low, high = x
     if name == "Cast":
-        return x
+        return (0.0 if low >= 0 else -math.inf), (0.0 if high <= 0 else math.inf)
     if name == "Abs":
         return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
     if name in ("Exp", "Exp2", "Sqrt", "Rsqrt", "Erfc"):
@@ -211,7 +211,7 @@ class Ranges:
         if name in ("Max", "Min"):
             if name == "Min":
                 x, c = (-x[1], -x[0]), -c
-            return x[0] >= 0 >= c or x[0] > c + 1e-3 * max(abs(c), 1)
+            return x[0] >= 0 >= c or x[0] > c + 1e-2 * max(abs(c), 1)
         return False
 
 

@@ -101,6 +101,8 @@ IN_ELEMENTS = (
     (*swapped(ELEMENTS, "Max r, 0"), True), (*dropped(ELEMENTS, "Max r, 0"), True), (*dropped(ELEMENTS, "Abs r"), True), (*swapped(SIGNED, "Max r, 0"), False), (*dropped(SIGNED, "Abs r"), True),
     (*dropped([x for x in SIGNED if "Max r, 0" not in x], "Abs r"), False), (*line(ELEMENTS, "Max r, 0", "Max r, -3"), True), (*line(ELEMENTS, "Max r, 0", "Max r, 3"), False),
     (*dropped(ELEMENTS, "Max T, 0.5"), True), (*dropped([x.replace("Max T, 0.5", "Max T, 1.5") for x in ELEMENTS], "Max T, 1.5"), False), (*dropped(ELEMENTS, "Abs T"), False),
+    (*dropped([x.replace("Max T, 0.5", "Max T, 0.995") for x in ELEMENTS], "Max T, 0.995"), False), (*dropped([x.replace("Multiply S, S and get U", "Cast T and get U") for x in ELEMENTS], "Abs r"), True),
+    (*dropped([x for y in ELEMENTS for x in ((y, "        Compute Cast T and get T") if "Add T, 1" in y else (y,))], "Max T, 0.5"), False),
     (*swapped(ELEMENTS, "Multiply S, 0.05"), True), (*swapped([x.replace("w[kv]*(q - kv)", "S") for x in ELEMENTS], "Multiply S, 0.05"), False),
     (*line(ELEMENTS, "for i = 0:most", "for i = 0:most + 1"), True), (*line(READ, "for i = 0:most", "for i = 0:most + 1"), False),
     (*line([x.replace("most_index == i and", "most_index == i or") for x in ELEMENTS], "for i = 0:most", "for i = 0:most + 1"), False),

@@ -7,7 +7,7 @@ from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bound
                           unreached)
 from equal_conditions import REFUSED, Names, of_conditions
 from equal_elements import of_elements
-from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums, real
+from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums
 from equal_rounds import of_rounds
 from equal_scores import scores_within
 from equal_votes import AT_ONCE, of_votes
