@@ -92,9 +92,9 @@ def check(page_path, data_path, *wanted):
             for first, last in [spans] if spans and isinstance(spans[0], int) else spans:
                 known |= {(f"{prefix[pane](s)}{line}", number) for line in range(first, last + 1)}
         bases = [sum(len(k["statements"]) for k in told["kernels"][:n]) for n in range(len(told["kernels"]))]
-        for taken in told["taken"] if pane == "sketch" else []:
-            first, last = taken["sketch"]
-            known |= {(f"s{line}", bases[taken["kernel"]] + n) for line in range(first, last + 1) for n in taken["statements"]}
+        for step in told["taken"] if pane == "sketch" else []:
+            first, last = step["sketch"]
+            known |= {(f"s{line}", bases[step["kernel"]] + n) for line in range(first, last + 1) for n in step["statements"]}
             assert all("gone" in page.lines[pane][f"s{line}"]["class"] for line in range(first, last + 1))
         assert there == known, f"{pane}: {sorted(there ^ known)[:5]}"
         linked += len(there)
