@@ -363,14 +363,33 @@ bool drawn_has_nan(const case_data *data) {
     return d->seed && drawn(d, FOR_NAN, 0, 4) == 0 && has_top(data->program);
 }
 
-/* One element in one row of eight. */
-static void add_nan(const case_data *data, int32_t tensor, int64_t row, int64_t count,
-                    double *values) {
-    enum { FEW = 8 };
+/* Most rows of a matrix, or most columns of all its rows: a RowTopK then asks for more places than
+ * are left, of some lanes or of all.
+ */
+static void add_many_nan(const verify_draw *d, bool is_by_row, uint64_t own, int64_t count,
+                         double *values) {
+    enum { SOME = 4, OF_COLUMNS = 1 << 24 };
+    if (is_by_row && drawn(d, FOR_NAN, 2 * own + 1, SOME))
+        values[drawn(d, FOR_NAN, 2 * own + 2, count)] = NAN;
+    for (int64_t e = 0; e < count && !is_by_row; e++)
+        if (drawn(d, FOR_NAN, OF_COLUMNS + (uint64_t)e, SOME)) values[e] = NAN;
+}
+
+/* One element in one row of eight; of one of the matrices that products read, perhaps, many. */
+static void add_nan(const case_data *data, const planted *p, int32_t tensor, int64_t row,
+                    int64_t count, double *values) {
+    enum { FEW = 8, KINDS = 1 << 25 };
     const verify_draw *d = &data->of->draw;
     uint64_t own = (uint64_t)row * 64 + (uint64_t)tensor;
     bool is_matrix = data->program->plan->tensors[tensor].axis_count > 1 && count > 0;
-    if (is_matrix && drawn(d, FOR_NAN, 2 * own + 1, FEW) == 0)
+    if (!is_matrix) return;
+    bool has_many = p->count > 0 && drawn(d, FOR_NAN, KINDS, 2);
+    bool is_right = has_many && p->chains[0].right.tensor == tensor;
+    if (is_right)
+        add_many_nan(
+            d, p->chains[0].right.contracted + 1 == data->program->plan->tensors[tensor].axis_count,
+            own, count, values);
+    else if (!has_many && drawn(d, FOR_NAN, 2 * own + 1, FEW) == 0)
         values[drawn(d, FOR_NAN, 2 * own + 2, count)] = NAN;
 }
 
@@ -382,7 +401,7 @@ void drawn_row(const case_data *data, const planted *p, int32_t tensor, int64_t 
     for (int64_t e = 0; e < count && d->gain == DRAWN_ONE_SIGN && is_read; e++)
         values[e] = fabs(values[e]);
     for (int64_t e = 0; e < count && is_neutral(data, p, tensor); e++) values[e] = 1;
-    if (drawn_has_nan(data)) add_nan(data, tensor, row, count, values);
+    if (drawn_has_nan(data)) add_nan(data, p, tensor, row, count, values);
 }
 
 /* --- names ------------------------------------------------------------------------------------ */

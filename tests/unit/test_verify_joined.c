@@ -233,6 +233,46 @@ static void nan_is_no_element(void **state) {
     assert_true(failed_of(text, LARGEST("    Compute Mask A, 1000 where not A > log(0)\n")) > 0);
 }
 
+#define PLACES(matrix, operand)                                                                    \
+    "kernel k\nlet f = 8, d = 32, top = 16\nInput Q f16 (m in rows, f)\nInput Y f16 " matrix "\n"  \
+    "Output I i32 (m in rows, top)\nCopy Q from global to shared\nCopy Y from global to shared\n"  \
+    "Compute GEMM Q, " operand " and get S\nCompute RowTopK S, top and get I\n"                    \
+    "Copy I from register to global\n"
+
+/* Rows, or columns, of a matrix that have a NaN. */
+static int64_t places_with_nan(subject *s, const buffer *b, bool is_by_row) {
+    double *values = buffer_load(b, &s->memory);
+    int64_t count = 0;
+    for (int64_t i = 0; i < (is_by_row ? b->rows : b->columns); i++) {
+        bool is_nan = false;
+        for (int64_t k = 0; k < (is_by_row ? b->columns : b->rows); k++)
+            is_nan |= isnan(values[is_by_row ? i * b->columns + k : k * b->columns + i]);
+        count += is_nan;
+    }
+    return count;
+}
+
+/* Of most places that a RowTopK chooses from, where it asks for half of them. */
+static void few_places_are_left(void **state) {
+    (void)state;
+    enum { PLACES_ALL = 32 };
+    static const char *const texts[] = {PLACES("(f, d)", "Y"), PLACES("(d, f)", "Y.T")};
+    for (int i = 0; i < 2; i++) {
+        subject s;
+        int found = 0;
+        begin(&s, texts[i], "16");
+        for (int32_t n = 0; n < s.count; n++) {
+            case_data data = data_of(&s, n);
+            int64_t count = places_with_nan(&s, &data.tensors[1], i == 1);
+            found += count > PLACES_ALL / 2 && count < PLACES_ALL;
+        }
+        print_message("%d of %d with few places\n", found, s.count);
+        assert_true(found >= 3);
+        assert_int_equal(failed_of(texts[i], texts[i]), 0);
+        end(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_inside_blocks),
@@ -241,6 +281,7 @@ int main(void) {
         cmocka_unit_test(matrices_follow_a_length),
         cmocka_unit_test(texts_are_run_without_rounding),
         cmocka_unit_test(nan_is_no_element),
+        cmocka_unit_test(few_places_are_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
