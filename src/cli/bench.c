@@ -137,6 +137,7 @@ static int make_cases(benching *b) {
             exit_status = cli_finish(c, status);
         }
         if (exit_status) return exit_status;
+        b->watch->beats++; /* a kernel may have been made */
     }
     return EXIT_DONE;
 }

@@ -479,18 +479,18 @@ typedef struct lse_search {
     const tl_expr *m, *l, *log, *sum; /* NULL: not there, or written over */
 } lse_search;
 
-static bool is_name_of(const tl_operand *operand, const tl_expr *name) {
-    return name && operand->value->kind == TL_NAME && str_equal(operand->value->text, name->text);
+static bool takes(const tl_compute *c, int operand, const tl_expr *name) {
+    const tl_expr *e = operand < c->operand_count ? c->operands[operand].value : NULL;
+    return name && e && e->kind == TL_NAME && str_equal(e->text, name->text);
 }
 
 static void follow_lse(lse_search *f, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     bool is_compute = s->kind == TL_COMPUTE, gets = is_compute && c->target_kind == TL_GET;
-    const tl_operand *a = c->operands, *b = a + 1;
-    bool is_log = gets && c->operation == TL_LOG && is_name_of(a, f->l);
-    bool is_sum = gets && c->operation == TL_ADD &&
-                  ((is_name_of(a, f->log) && is_name_of(b, f->m)) ||
-                   (is_name_of(a, f->m) && is_name_of(b, f->log)));
+    bool is_log = gets && c->operation == TL_LOG && takes(c, 0, f->l);
+    bool is_sum =
+        gets && c->operation == TL_ADD &&
+        ((takes(c, 0, f->log) && takes(c, 1, f->m)) || (takes(c, 0, f->m) && takes(c, 1, f->log)));
     const tl_expr **parts[] = {&f->m, &f->l, &f->log, &f->sum}, *written = tl_written_name(s);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && written; i++)
         if (*parts[i] && str_equal((*parts[i])->text, written->text)) *parts[i] = NULL;

@@ -19,7 +19,6 @@ flashtl bench --grid paper --scores normal,peaked:2,peaked:3,peaked:4,peaked:8,r
 echo 'mine 0 64 4 2 64 causal' > grid
 flashtl bench --grid grid; echo "-> $?"
 flashtl bench --grid none; echo "-> $?"
-flashtl bench --grid decode; echo "-> $?"
 flashtl bench --dtype f8; echo "-> $?"
 flashtl bench --causal; echo "-> $?"
 flashtl bench --op mha --grid paper; echo "-> $?"
