@@ -25,7 +25,7 @@ TL
 }
 compare() { # NAME
     flashtl verify wrong.tl --against right.tl --on interpreter > report; listed=$?
-    flashtl verify wrong.tl --against right.tl --on interpreter --shapes none --more 64 > report; drawn=$?
+    flashtl verify wrong.tl --against right.tl --on interpreter --shapes none --more 256 > report; drawn=$?
     flashtl verify right.tl --on interpreter --shapes none --more 64 > right; right=$?
     echo "$1: $listed, $drawn; as it should be: $right"
 }
