@@ -256,6 +256,24 @@ void text_add_z(text_buffer *buffer, const char *c_string) {
     text_add(buffer, str_from(c_string));
 }
 
+void text_add_html(text_buffer *buffer, str text) {
+    size_t begin = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        const char *entity = NULL;
+        switch (text.data[i]) {
+        case '&': entity = "&amp;"; break;
+        case '<': entity = "&lt;"; break;
+        case '>': entity = "&gt;"; break;
+        case '"': entity = "&quot;"; break;
+        default: continue;
+        }
+        text_add(buffer, (str){text.data + begin, i - begin});
+        text_add_z(buffer, entity);
+        begin = i + 1;
+    }
+    text_add(buffer, (str){text.data + begin, text.length - begin});
+}
+
 void text_format(text_buffer *buffer, const char *format, ...) {
     va_list arguments, again;
     va_start(arguments, format);

@@ -7,26 +7,8 @@
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-static void add_escaped(text_buffer *out, str text) {
-    size_t begin = 0;
-    for (size_t i = 0; i < text.length; i++) {
-        const char *entity = NULL;
-        switch (text.data[i]) {
-        case '&': entity = "&amp;"; break;
-        case '<': entity = "&lt;"; break;
-        case '>': entity = "&gt;"; break;
-        case '"': entity = "&quot;"; break;
-        default: continue;
-        }
-        text_add(out, (str){text.data + begin, i - begin});
-        text_add_z(out, entity);
-        begin = i + 1;
-    }
-    text_add(out, (str){text.data + begin, text.length - begin});
-}
-
 static void add_escaped_z(text_buffer *out, const char *text) {
-    add_escaped(out, str_from(text));
+    text_add_html(out, str_from(text));
 }
 
 static void add_row(text_buffer *out, const char *name, const char *value) {
@@ -96,7 +78,7 @@ static void add_text(text_buffer *out, str text, const json_t *findings, int ver
         if (has_finding)
             text_format(out, "<li class=\"wrong\" id=\"v%dl%d\"><code>", verdict, line);
         else text_add_z(out, "<li><code>");
-        add_escaped(out, words);
+        text_add_html(out, words);
         text_add_z(out, "</code>");
         for (size_t i = 0; i < json_array_size(findings); i++) {
             const json_t *finding = json_array_get(findings, i);

@@ -13,7 +13,7 @@ static long long integer_in(const json_t *object, const char *key) {
 }
 
 static void add_z(text_buffer *out, const char *text) {
-    view_add_escaped(out, str_from(text));
+    text_add_html(out, str_from(text));
 }
 
 /* --- candidates ------------------------------------------------------------------------------- */

@@ -160,31 +160,13 @@ const char *view_classes(arena *memory, str text, view_language language) {
 
 /* --- as HTML ---------------------------------------------------------------------------------- */
 
-void view_add_escaped(text_buffer *out, str text) {
-    size_t begin = 0;
-    for (size_t i = 0; i < text.length; i++) {
-        const char *entity = NULL;
-        switch (text.data[i]) {
-        case '&': entity = "&amp;"; break;
-        case '<': entity = "&lt;"; break;
-        case '>': entity = "&gt;"; break;
-        case '"': entity = "&quot;"; break;
-        default: continue;
-        }
-        text_add(out, (str){text.data + begin, i - begin});
-        text_add_z(out, entity);
-        begin = i + 1;
-    }
-    text_add(out, (str){text.data + begin, text.length - begin});
-}
-
 void view_add_line(text_buffer *out, str line, const char *classes) {
     for (size_t i = 0; i < line.length;) {
         size_t end = i;
         char class = classes ? classes[i] : ' ';
         while (end < line.length && (!classes || classes[end] == class)) end++;
         if (class != ' ') text_format(out, "<i class=%c>", class);
-        view_add_escaped(out, (str){line.data + i, end - i});
+        text_add_html(out, (str){line.data + i, end - i});
         if (class != ' ') text_add_z(out, "</i>");
         i = end;
     }

@@ -11,7 +11,5 @@ const char *view_classes(arena *memory, str text, view_language language);
 
 /* A line of the text; 'classes' are those of its bytes, NULL: nothing is marked. */
 void view_add_line(text_buffer *out, str line, const char *classes);
-/* Any text, as HTML has it. */
-void view_add_escaped(text_buffer *out, str text);
 
 #endif

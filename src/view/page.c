@@ -245,7 +245,7 @@ static void add_code(page *p) {
 static void add_name(page *p, const json_t *kernel) {
     if (json_array_size(p->kernels) < 2) return;
     text_add_z(p->out, "<h3>");
-    view_add_escaped(p->out, str_from(text_in(kernel, "entry")));
+    text_add_html(p->out, str_from(text_in(kernel, "entry")));
     text_add_z(p->out, "</h3>\n");
 }
 
@@ -321,11 +321,11 @@ static void add_decision(page *p, const json_t *decision, int number) {
     text_format(p->out, "<article class=decision id=decision%d data-d=%d", number, number);
     add_numbers(p->out, "data-s", &about);
     text_add_z(p->out, "><h3>");
-    view_add_escaped(p->out, str_from(text_in(decision, "subject")));
+    text_add_html(p->out, str_from(text_in(decision, "subject")));
     text_add_z(p->out, " <small>");
-    view_add_escaped(p->out, str_from(text_in(decision, "pass")));
+    text_add_html(p->out, str_from(text_in(decision, "pass")));
     text_add_z(p->out, "</small></h3><p>");
-    view_add_escaped(p->out, str_from(text_in(decision, "sentence")));
+    text_add_html(p->out, str_from(text_in(decision, "sentence")));
     text_add_z(p->out, "</p>\n");
     json_array_foreach(json_object_get(decision, "tables"), i, part) view_add_table(p->out, part);
     text_add_z(p->out, "</article>\n");
@@ -415,15 +415,15 @@ static void add_head(page *p) {
     text_add_z(p->out, "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
                        "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
                        "<meta name=generator content=\"FlashTL\">\n<title>");
-    view_add_escaped(p->out, name);
+    text_add_html(p->out, name);
     text_add_z(p->out, " for ");
-    view_add_escaped(p->out, str_from(text_in(first, "gpu")));
+    text_add_html(p->out, str_from(text_in(first, "gpu")));
     text_add_z(p->out, "</title>\n<style>\n");
     add_file(p->out, "style");
     text_add_z(p->out, "</style>\n</head>\n<body>\n<header><h1>");
-    view_add_escaped(p->out, name);
+    text_add_html(p->out, name);
     text_add_z(p->out, " <small>for ");
-    view_add_escaped(p->out, str_from(text_in(first, "title")));
+    text_add_html(p->out, str_from(text_in(first, "title")));
     text_add_z(p->out, "</small></h1>\n");
 }
 
@@ -434,7 +434,7 @@ static void add_facts(page *p) {
         long long blocks = integer_in(kernel, "blocks_per_sm");
         text_add_z(p->out, "<p class=facts>");
         if (json_array_size(p->kernels) > 1) {
-            view_add_escaped(p->out, str_from(text_in(kernel, "entry")));
+            text_add_html(p->out, str_from(text_in(kernel, "entry")));
             text_add_z(p->out, ": ");
         }
         text_format(p->out,
@@ -447,7 +447,7 @@ static void add_facts(page *p) {
         text_add_z(p->out, "</p>\n");
         if (*text_in(kernel, "note")) {
             text_add_z(p->out, "<p class=note>");
-            view_add_escaped(p->out, str_from(text_in(kernel, "note")));
+            text_add_html(p->out, str_from(text_in(kernel, "note")));
             text_add_z(p->out, "</p>\n");
         }
     }
