@@ -156,24 +156,30 @@ def before_a_colon(line):
     return m and (m.group(1), python_of(m.group(2)), python_of(m.group(3)))
 
 
-def bounds(mutant, code):
-    """A let whose change moves blocks to where they are done as well, or nothing at all."""
+def changed_let(mutant, code):
+    """The name whose definition is all that the change is about; None: it is about something else."""
     new, old, _ = changes(mutant, code)
-    if len(new) != 1 or len(old) != 1:
-        return None
-    a, b = one_let(new[0]), one_let(old[0])
-    if not a or not b or a.group(1) != b.group(1):
-        return None
-    lets = lets_of(code)
-    name = b.group(1)
-    if name not in lets:
-        return None
+    m = [one_let(x) for x in new + old]
+    is_one = len(new) == 1 and len(old) == 1 and all(m) and m[0].group(1) == m[1].group(1)
+    return m[0].group(1) if is_one else None
+
+
+def made_of(lets, name):
+    """The name, and all lets that it takes part in."""
     affected = {name}
     while True:
         more = {n for n, t in lets.items() if affected & set(re.findall(r"\w+", t))} - affected
         if not more:
-            break
+            return affected
         affected |= more
+
+
+def bounds(mutant, code):
+    """A let whose change moves blocks to where they are done as well, or nothing at all."""
+    name, lets = changed_let(mutant, code), lets_of(code)
+    if name not in lets:
+        return None
+    affected = made_of(lets, name)
     used = " ".join(x for x in code if not LET.match(x))
     told = [n for n in sorted(affected) if re.search(rf"\b{n}\b", used)]
     if not told:

@@ -3,7 +3,7 @@ import fractions
 import math
 import re
 
-from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, names_of, one_let,
+from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, changed_let, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, made_of, names_of,
                           unreached)
 from equal_conditions import REFUSED, Names, of_conditions
 from equal_elements import of_elements
@@ -184,16 +184,10 @@ def tile_size(mutant, code):
 
 def same_uses(mutant, code):
     """A let whose change leaves all conditions and loops that it takes part in as they are, for all lengths."""
-    new, old, _ = changes(mutant, code)
-    m = [one_let(x) for x in new + old]
-    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1) or len(mutant) != len(code):
+    name, lets = changed_let(mutant, code), lets_of(code)
+    if not name or len(mutant) != len(code):
         return None
-    lets, affected = lets_of(code), {m[0].group(1)}
-    while True:
-        more = {n for n, t in lets.items() if affected & set(re.findall(r"\w+", t))} - affected
-        if not more:
-            break
-        affected |= more
+    affected = made_of(lets, name)
     places = [i for i, x in enumerate(code) if not LET.match(x) and affected & set(re.findall(r"\w+", x))]
     if not places or not all(re.match(r"\s*(if|for) ", code[i]) for i in places):
         return None
@@ -294,16 +288,11 @@ def added_once(mutant, code):
 
 def let_of_nothing(mutant, code):
     """A number that only statements take which write what no Output is made of."""
-    new, old, _ = changes(mutant, code)
-    m = [one_let(x) for x in new + old]
-    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1):
+    old = changes(mutant, code)[1]
+    name, lets = changed_let(mutant, code), lets_of(code)
+    if not name:
         return None
-    lets, affected = lets_of(code), {m[0].group(1)}
-    while True:
-        more = {n for n, t in lets.items() if affected & set(re.findall(r"\w+", t))} - affected
-        if not more:
-            break
-        affected |= more
+    affected = made_of(lets, name)
     uses = [x for x in code if x != old[0] and affected & set(re.findall(r"\w+", x)) and not (LET.match(x) and LET.match(x).group(1) in affected)]
     if not all(re.match(r"\s*Compute ", x) and effects_of_tl(x) for x in uses):
         return None
