@@ -23,3 +23,13 @@ def run(flashtl, arguments, given, names):
         if done.returncode:
             return None, done.stderr.strip()
         return [np.load(at(name)) for name in names], ""
+
+
+def weigh(s, v):
+    """Rows of values by the softmax of their scores, and the log-sum-exp: of a row that sees nothing 0 and minus infinity."""
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    e = np.exp(s - np.where(np.isfinite(top), top, 0))
+    total = e.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (np.log(total) + np.where(np.isfinite(top), top, 0))[..., 0]
+    return e / np.where(total > 0, total, 1) @ v, lse

@@ -53,14 +53,10 @@ def attend(q, k, v, o, offset):
     if "sinks" in o:
         s = np.concatenate([s, np.broadcast_to(o["sinks"][:, None, None], (*s.shape[:2], 1))], axis=-1)
         v = np.concatenate([v, np.zeros((v.shape[0], 1, v.shape[2]))], axis=1)
-    top = s.max(-1, keepdims=True, initial=-np.inf)
-    e = np.exp(s - np.where(np.isfinite(top), top, 0))
-    total = e.sum(-1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        lse = (np.log(total) + np.where(np.isfinite(top), top, 0))[..., 0]
+    rows, lse = on_arrays.weigh(s, v)
     if "sinks" in o:
         lse = np.maximum(lse, -1e30)  # a sink of minus infinity is none, and finite
-    return e / np.where(total > 0, total, 1) @ v, lse
+    return rows, lse
 
 
 def judge(what, got, error, wanted, most=1e-3):
