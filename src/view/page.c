@@ -17,6 +17,7 @@ typedef struct page {
     int statement_count;
     numbers *decided; /* by statement: decisions that belong to it */
     int level;        /* 0: all; 1: PTX without marks; 2: no PTX */
+    int listed;       /* lines in the list that is open */
     text_buffer *out;
 } page;
 
@@ -134,7 +135,25 @@ typedef struct look {
     long long most;
 } look;
 
+/* Lines stand in lists of LIST_LINES, so that a browser lays out those alone that are in sight
+ * (style.css, `content-visibility`). */
+enum { LIST_LINES = 50 };
+
+static void open_list(page *p) {
+    text_add_z(p->out, "<ol>\n");
+    p->listed = 0;
+}
+
+static void close_list(page *p) {
+    text_add_z(p->out, "</ol>\n");
+}
+
 static void open_line(page *p, int line, const numbers *about, look how) {
+    if (p->listed == LIST_LINES) {
+        close_list(p);
+        open_list(p);
+    }
+    p->listed++;
     bool is_hot = how.counts && how.most > 0 && cost_of(how.counts) > 0;
     text_format(p->out, "<li id=%s%d value=%d", how.prefix, line, line);
     add_numbers(p->out, "data-s", about);
@@ -205,14 +224,14 @@ static void add_sketch(page *p) {
     add_taken(p, &all);
     const char *classes = view_classes(&p->memory, all.text, VIEW_TL);
     open_pane(p, "sketch", "Sketch");
-    text_add_z(p->out, "<ol>\n");
+    open_list(p);
     str rest = all.text;
     for (int line = 1; line <= all.count; line++) {
         look how = {.prefix = "s", .class = is_taken(p, line) ? "gone" : ""};
         open_line(p, line, &all.about[line], how);
         add_words(p, str_cut(&rest, '\n'), all.text, classes);
     }
-    text_add_z(p->out, "</ol>\n");
+    close_list(p);
     close_pane(p);
 }
 
@@ -226,7 +245,7 @@ static void add_code(page *p) {
     }
     const char *classes = view_classes(&p->memory, all.text, VIEW_TL);
     open_pane(p, "code", "TL Code");
-    text_add_z(p->out, "<ol>\n");
+    open_list(p);
     str rest = all.text;
     for (int line = 1; line <= all.count; line++) {
         const numbers *about = &all.about[line];
@@ -238,7 +257,7 @@ static void add_code(page *p) {
         open_line(p, line, about, how);
         add_words(p, str_cut(&rest, '\n'), all.text, classes);
     }
-    text_add_z(p->out, "</ol>\n");
+    close_list(p);
     close_pane(p);
 }
 
@@ -259,14 +278,14 @@ static void add_cuda(page *p) {
         const char *prefix = str_copy_z(&p->memory, str_format(&p->memory, "u%d-", (int)k));
         add_kernel(p, &all, k, "cuda");
         add_name(p, kernel);
-        text_add_z(p->out, "<ol>\n");
+        open_list(p);
         str rest = all.text;
         for (int line = 1; line <= all.count; line++) {
             look how = {prefix, "", counts_at(kernel, line), most_cost(kernel)};
             open_line(p, line, &all.about[line], how);
             add_words(p, str_cut(&rest, '\n'), all.text, classes);
         }
-        text_add_z(p->out, "</ol>\n");
+        close_list(p);
     }
     close_pane(p);
 }
@@ -282,7 +301,7 @@ static void add_ptx_lines(page *p, size_t k, const json_t *kernel) {
     const char *classes = p->level ? NULL : view_classes(&p->memory, all.text, VIEW_PTX);
     const char *prefix = str_copy_z(&p->memory, str_format(&p->memory, "p%d-", (int)k));
     add_kernel(p, &all, k, "ptx");
-    text_add_z(p->out, "<ol>\n");
+    open_list(p);
     str rest = all.text;
     for (int line = 1; line <= all.count; line++) {
         str words = str_cut(&rest, '\n');
@@ -291,7 +310,7 @@ static void add_ptx_lines(page *p, size_t k, const json_t *kernel) {
         open_line(p, line, &all.about[line], (look){.prefix = prefix, .class = ""});
         add_words(p, words, all.text, classes);
     }
-    text_add_z(p->out, "</ol>\n");
+    close_list(p);
 }
 
 static void add_ptx(page *p) {

@@ -40,6 +40,8 @@ def line_with(browser, pane, words):
 def mouse(browser, page):
     browser.open(page)
     panes = browser.run("[...document.querySelectorAll('.pane')].map(p => p.id)")
+    assert not browser.run("[...document.querySelectorAll('#cuda li')].at(-1).checkVisibility({contentVisibilityAuto: true})"), \
+        "lines out of sight are laid out"
     starts = {"sketch": "Compute Softmax S", "code": "Compute RowMax S", "cuda": "// Compute RowMax S"}
     for pane, words in starts.items():
         line = line_with(browser, pane, words)
