@@ -110,36 +110,20 @@ static bool is_wanted_name(const tape *t, str name) {
 
 /* --- what has no gradient --------------------------------------------------------------------- */
 
-typedef struct mention {
-    str name;
-    bool is_found;
-} mention;
-
-static void find_element(void *context, tl_expr *e) {
-    mention *m = context;
-    if (e->kind == TL_ELEMENT && str_equal(e->text, m->name)) m->is_found = true;
-}
-
 /* Where the sketch reads an Input that no gradient was made of. */
 static const char *why_not(const tape *t, str name) {
-    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        mention m = {.name = name};
-        tl_each_expr(s, find_element, &m);
-        if (!m.is_found) continue;
-        return s->kind == TL_LET ? "it is read through a view"
-                                 : "its elements stand in expressions";
-    }
-    return "nothing that is given out depends on it";
+    const tl_statement *read = tape_other_read(t, name);
+    return !read                           ? "nothing that is given out depends on it"
+           : tape_is_view_read(read, name) ? "it is read through a view"
+                                           : "its elements stand in expressions";
 }
 
 /* Nothing is left out without a word. */
 static void write_notes(const derivation *d, text_buffer *out) {
     const tape *t = &d->tape;
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        bool is_number =
-            s->kind == TL_INPUT && s->parameter.axes.count && s->parameter.type != TL_I32;
         str name = s->kind == TL_INPUT ? s->parameter.name : STR("");
-        if (is_number && !t->of_count && !is_wanted_name(t, name))
+        if (tape_is_number(s) && !t->of_count && !is_wanted_name(t, name))
             text_format(out, "// There is no gradient of %.*s: %s.\n", STR_ARGS(name),
                         why_not(t, name));
     }
@@ -253,13 +237,45 @@ static bool write_group(derivation *d, const group *g) {
     return true;
 }
 
+/* Is each Input that was asked for one that a gradient may be of? */
+static bool can_be_wanted(tape *t) {
+    for (int i = 0; i < t->of_count; i++) {
+        const tl_statement *s = t->kernel->body.first;
+        while (s && !(tape_is_number(s) && str_equal(s->parameter.name, t->of[i]))) s = s->next;
+        if (!s)
+            return tape_refuse(t, NULL,
+                               "there is no gradient of %.*s: no Input is an array of numbers and "
+                               "called so",
+                               STR_ARGS(t->of[i]));
+        const tl_statement *read = tape_other_read(t, t->of[i]);
+        if (read)
+            return tape_refuse(t, read, "there is no gradient of %.*s: %s", STR_ARGS(t->of[i]),
+                               why_not(t, t->of[i]));
+    }
+    return true;
+}
+
+/* Where all Inputs are read in ways that have no rule, one of them is named. */
+static bool is_any_wanted(tape *t) {
+    const tl_statement *hidden = NULL, *read = NULL;
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        if (!tape_is_number(s)) continue;
+        read = tape_other_read(t, s->parameter.name);
+        if (!read) return true;
+        if (!hidden) hidden = s;
+    }
+    if (!hidden)
+        return tape_refuse(t, NULL, "there is no gradient: no Input is an array of numbers");
+    str name = hidden->parameter.name;
+    return tape_refuse(t, tape_other_read(t, name), "there is no gradient of %.*s: %s",
+                       STR_ARGS(name), why_not(t, name));
+}
+
 static bool find_missing(tape *t) {
     for (int i = 0; i < t->of_count; i++)
         if (!is_wanted_name(t, t->of[i]))
-            return tape_refuse(t, NULL,
-                               "there is no gradient of %.*s: it is no Input of numbers that is "
-                               "copied from memory, or nothing depends on it",
-                               STR_ARGS(t->of[i]));
+            return tape_refuse(t, NULL, "there is no gradient of %.*s: %s", STR_ARGS(t->of[i]),
+                               why_not(t, t->of[i]));
     return true;
 }
 
@@ -269,6 +285,7 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
     tape *t = &d.tape;
     if (!tape_read(t, kernel, memory, diags)) return false;
     t->of = of, t->of_count = count;
+    if (!can_be_wanted(t) || !is_any_wanted(t)) return false;
     d.reads_sum = arena_array(memory, bool, t->sums.count + 1);
     if (!tape_reverse(t) || !find_missing(t)) return false;
     find_tiled(&d);

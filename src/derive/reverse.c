@@ -29,11 +29,9 @@ const tl_statement *tape_wanted(const tape *t, const tape_item *load) {
     if (load->kind != TAPE_LOAD || load->sum) return NULL;
     bool is_chosen = !t->of_count;
     for (int i = 0; i < t->of_count; i++) is_chosen |= str_equal(t->of[i], load->tensor);
-    for (const tl_statement *s = t->kernel->body.first; is_chosen && s; s = s->next) {
-        bool is_number =
-            s->kind == TL_INPUT && s->parameter.axes.count && s->parameter.type != TL_I32;
-        if (is_number && str_equal(s->parameter.name, load->tensor)) return s;
-    }
+    for (const tl_statement *s = t->kernel->body.first; is_chosen && s; s = s->next)
+        if (tape_is_number(s) && str_equal(s->parameter.name, load->tensor))
+            return tape_other_read(t, load->tensor) ? NULL : s;
     return NULL;
 }
 
@@ -55,6 +53,9 @@ static void find_active(reversal *r) {
     for (int i = 0; i < r->t->items.count; i++) {
         const tape_item *item = &r->t->items.items[i];
         bool is_active = tape_wanted(r->t, item) || has_active_operand(r, item);
+        int start = item->kind == TAPE_LOAD && item->sum ? r->t->sums.items[item->sum - 1].start
+                                                         : TAPE_NONE;
+        is_active |= start != TAPE_NONE && r->is_active[start];
         for (int k = 0; item->kind == TAPE_LOAD && item->sum && k < i; k++)
             is_active |= r->t->items.items[k].sum == item->sum &&
                          has_active_operand(r, &r->t->items.items[k]);
@@ -336,6 +337,10 @@ static bool reverse_item(reversal *r, tape_item item) {
     tape *t = r->t;
     int of = item.sum && item.kind != TAPE_LOAD ? t->sums.items[item.sum - 1].value : item.value;
     int g = t->values.items[of].adjoint;
+    if (g != TAPE_NONE && item.kind == TAPE_LOAD && item.sum) {
+        int start = t->sums.items[item.sum - 1].start;
+        return start == TAPE_NONE || gain(r, item.from, start, g);
+    }
     if (g == TAPE_NONE || !has_active_operand(r, &item)) return true;
     if (item.value == t->weights) return reverse_softmax(r, &item, g);
     if (item.kind == TAPE_MASK) return reverse_mask(r, &item, g);
@@ -383,7 +388,9 @@ static bool find_delta(reversal *r) {
             is_linear[item.value] = true;
             continue;
         }
-        if (!item.sum || !str_equal(item.over, t->normalised) || (operands & (operands - 1))) {
+        const tape_sum *into = item.sum ? &t->sums.items[item.sum - 1] : NULL;
+        bool is_alone = into && into->start == TAPE_NONE && !into->is_nonzero;
+        if (!is_alone || !str_equal(item.over, t->normalised) || (operands & (operands - 1))) {
             t->delta = TAPE_NONE, t->delta_walks = true;
             return true;
         }

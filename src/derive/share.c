@@ -211,7 +211,9 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     if (!size) s->count--;
     if (is_last) take_own_order(s);
     bool is_open = is_last && s->of->type == TL_OPEN;
-    const char *type = is_open ? "" : is_last ? tl_type_name(s->of->type) : "f32";
+    const char *type = is_open   ? ""
+                       : is_last ? tl_type_name(write_gradient_type(s->of->type))
+                                 : "f32";
     text_buffer text;
     text_init_in(&text, memory);
     text_format(&text, "%.*s\nOutput %.*s %s (%.*s%.*s)", STR_ARGS(parts), STR_ARGS(into), type,

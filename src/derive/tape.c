@@ -70,6 +70,36 @@ str tape_free_name(const tape *t, const char *wanted) {
     }
 }
 
+bool tape_is_number(const tl_statement *s) {
+    bool is_whole =
+        s->kind == TL_INPUT && (s->parameter.type == TL_I32 || s->parameter.type == TL_I8);
+    return s->kind == TL_INPUT && s->parameter.axes.count && !is_whole;
+}
+
+static bool is_no_element(void *name, const tl_expr *e) {
+    return e->kind != TL_ELEMENT || !str_equal(e->text, *(const str *)name);
+}
+
+bool tape_is_view_read(const tl_statement *read, str input) {
+    for (int i = 0; read->kind == TL_LET && i < read->let.count; i++) {
+        const tl_binding *binding = &read->let.items[i];
+        if (binding->axes.count && !tl_visit(binding->value, is_no_element, &input)) return true;
+    }
+    return false;
+}
+
+const tl_statement *tape_other_read(const tape *t, str input) {
+    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
+        bool is_read = false;
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+            is_read |= !tl_visit(s->let.items[i].value, is_no_element, &input);
+        for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count; i++)
+            is_read |= !tl_visit(s->compute.operands[i].value, is_no_element, &input);
+        if (is_read) return s;
+    }
+    return NULL;
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 typedef enum section { BEFORE_LOOP, IN_LOOP, AFTER_LOOP } section;
@@ -79,7 +109,8 @@ typedef struct named {
     str name;
     int value;
     section made;
-    bool is_filled, is_statistic; /* made of a softmax's m and l */
+    bool is_filled, is_zero; /* with a number, 0 */
+    bool is_statistic;       /* made of a softmax's m and l */
 } named;
 
 typedef struct reading {
@@ -113,6 +144,21 @@ static bool is_changed_in_loop(const tape *t, str name) {
     return false;
 }
 
+static const tape_item *item_of(const tape *t, int value) {
+    for (int i = 0; i < t->items.count; i++)
+        if (t->items.items[i].value == value) return &t->items.items[i];
+    return NULL;
+}
+
+/* After the loop, a tile that was made in it is that of one block; a sum is named anew at the end,
+ * and what was copied without the walked axis is the same in each block.
+ */
+static bool is_of_last_block(const reading *r, const named *n) {
+    const tape_item *made = n->value == TAPE_NONE ? NULL : item_of(r->t, n->value);
+    bool is_same = made && made->kind == TAPE_LOAD && !tape_has_axis(r->t, n->value, r->t->walked);
+    return n->made == IN_LOOP && r->section == AFTER_LOOP && !n->is_statistic && !is_same;
+}
+
 /* The value of a name here; TAPE_NONE: reported. */
 static int value_of(reading *r, const tl_statement *s, const tl_expr *name) {
     tape *t = r->t;
@@ -125,7 +171,13 @@ static int value_of(reading *r, const tl_statement *s, const tl_expr *name) {
         tape_refuse(t, s, "%.*s goes on from block to block, for which there is no rule yet",
                     STR_ARGS(name->text));
     else if (!n) tape_refuse(t, s, "%.*s is read before it is written", STR_ARGS(name->text));
-    return n && !is_carried ? n->value : TAPE_NONE;
+    bool is_last_block = n && is_of_last_block(r, n);
+    if (is_last_block)
+        tape_refuse(t, s,
+                    "%.*s is what the last block of the loop left here, for which there is no rule "
+                    "yet",
+                    STR_ARGS(name->text));
+    return n && !is_carried && !is_last_block ? n->value : TAPE_NONE;
 }
 
 static bool axes_of_name(reading *r, const tl_statement *s, const tl_expr *name, str out[2],
@@ -176,9 +228,13 @@ static bool read_store(reading *r, const tl_statement *s) {
     tape *t = r->t;
     const tl_symbol *output = s->copy.target ? s->copy.target->symbol : s->copy.what->symbol;
     if (s->copy.target_kind == TL_ACCUMULATE)
-        return tape_refuse(t, s, "what is accumulated in memory has no rule yet");
+        return tape_refuse(
+            t, s, "what is accumulated in memory has no rule yet: sum in a tile, and store that");
     if (!output || !output->parameter || !output->is_output)
-        return tape_refuse(t, s, "a view of an Output has no rule yet");
+        return tape_refuse(t, s,
+                           "%.*s is a view: gradients are derived of sketches whose Outputs are "
+                           "stored whole, as they are declared",
+                           STR_ARGS(s->copy.target ? s->copy.target->text : s->copy.what->text));
     const named *n = find_name(r, s->copy.what->text);
     bool is_statistic = n && n->is_statistic;
     int value = is_statistic ? TAPE_NONE : value_of(r, s, s->copy.what);
@@ -203,6 +259,7 @@ static bool names_no_tile(void *context, const tl_expr *e) {
     (void)context;
     bool is_name = e->kind == TL_NAME || e->kind == TL_ELEMENT;
     const tl_symbol *symbol = is_name ? e->symbol : NULL;
+    if (e->kind == TL_NAME && tl_tile_of(e)) return false;
     return !symbol || symbol->kind != TL_SYMBOL_VARIABLE || symbol->parameter || symbol->view;
 }
 
@@ -244,17 +301,33 @@ static bool read_condition(reading *r, const tl_statement *s, tape_item *item) {
 }
 
 /* What is summed from block to block: the sum's name means its end, after the loop. */
-static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str name) {
+static bool is_over_walked(const reading *r, const tape_item *item) {
+    return item->over.length && str_equal(item->over, r->t->walked);
+}
+
+static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str name,
+                          const named *old) {
     tape *t = r->t;
     bool is_sum = item.operation == TL_GEMM || item.operation == TL_ROW_SUM ||
                   tl_combining(item.operation) == TL_ADD;
     if (!is_sum)
         return tape_refuse(t, s, "%s accumulated from block to block has no gradient",
                            tl_operation_name(item.operation));
+    if (!is_over_walked(r, &item))
+        return tape_refuse(t, s,
+                           "%.*s gets this once for each block, however many there are: there is "
+                           "no rule for it yet",
+                           STR_ARGS(name));
     for (int i = 0; i < t->sums.count; i++)
         if (str_equal(t->sums.items[i].name, name)) item.sum = i + 1;
+    if (!item.sum) return tape_refuse(t, s, "%.*s is written otherwise, too", STR_ARGS(name));
+    tape_sum *sum = &t->sums.items[item.sum - 1];
+    if (old && old->made == BEFORE_LOOP) {
+        sum->start = old->is_filled ? TAPE_NONE : old->value;
+        sum->is_nonzero = old->is_filled && !old->is_zero;
+    }
     tape_add(t, item);
-    return item.sum || tape_refuse(t, s, "%.*s is written otherwise, too", STR_ARGS(name));
+    return true;
 }
 
 static int add_sum(tape *t, int old, int part) {
@@ -279,11 +352,19 @@ static bool read_into(reading *r, const tl_statement *s, tape_item item, const t
     bool is_here = old && (old->made == r->section || r->section == AFTER_LOOP) &&
                    !(old->is_filled && r->section == IN_LOOP);
     if (is_added && r->section == IN_LOOP && !is_here)
-        return read_into_sum(r, s, item, target->text);
+        return read_into_sum(r, s, item, target->text, old);
+    if (r->section == IN_LOOP && is_over_walked(r, &item))
+        return tape_refuse(t, s,
+                           "%.*s is a sum within each block, which depends on the block's size: "
+                           "there is no rule for it, but for sums of the whole loop (accumulate)",
+                           STR_ARGS(target->text));
     int value = tape_add(t, item);
     if (is_added && is_here) value = add_sum(t, old->value, value);
-    set_name(r,
-             (named){.name = target->text, .value = value, .is_filled = item.operation == TL_FILL});
+    bool is_filled = item.operation == TL_FILL;
+    set_name(r, (named){.name = target->text,
+                        .value = value,
+                        .is_filled = is_filled,
+                        .is_zero = is_filled && str_is(item.operands[0].text, "0")});
     return true;
 }
 
@@ -295,6 +376,18 @@ static bool is_of_statistics(reading *r, const tl_statement *s) {
         if (n && n->is_statistic) return true;
     }
     return false;
+}
+
+/* They may join what has no gradient alone: numbers, and each other. */
+static bool joins_tile(reading *r, const tl_statement *s) {
+    for (int i = 0; i < s->compute.operand_count; i++) {
+        const tl_expr *e = s->compute.operands[i].value;
+        const named *n = e->kind == TL_NAME ? find_name(r, e->text) : NULL;
+        if (n && !n->is_statistic) return true;
+    }
+    const tl_expr *into = s->compute.target;
+    const named *old = into ? find_name(r, into->text) : NULL;
+    return s->compute.target_kind == TL_ACCUMULATE && old && !old->is_statistic;
 }
 
 static void read_statistic(reading *r, const tl_expr *target) {
@@ -319,6 +412,9 @@ static bool read_mask(reading *r, const tl_statement *s) {
     if (!read_operand(r, s, &c->operands[0], &item.operands[0])) return false;
     if (item.operands[0].value == TAPE_NONE) return tape_refuse(t, s, "no tile is masked here");
     if (!read_condition(r, s, &item)) return false;
+    if (c->operand_count > 1 && !tl_visit(c->operands[1].value, names_no_tile, NULL))
+        return tape_refuse(t, s, "a Mask that writes what a tile has, %.*s, has no rule yet",
+                           STR_ARGS(tl_expr_text(t->memory, c->operands[1].value)));
     if (c->operand_count > 1) item.fill = tl_expr_text(t->memory, c->operands[1].value);
     const tape_value *v = &t->values.items[item.operands[0].value];
     item.value = tape_new_value(t, v->name, v->axes, v->axis_count);
@@ -383,7 +479,13 @@ static bool read_compute(reading *r, const tl_statement *s) {
     if (c->operation == TL_ROW_TOP_K || c->operation == TL_ROW_ARG_MAX)
         return tape_refuse(r->t, s, "%s gives places, which have no gradient",
                            tl_operation_name(c->operation));
-    if (is_of_statistics(r, s)) return read_statistic(r, c->target), true;
+    if (is_of_statistics(r, s)) {
+        if (joins_tile(r, s))
+            return tape_refuse(r->t, s,
+                               "this joins the maximum or the sum of a Softmax with a tile, for "
+                               "which there is no rule yet");
+        return read_statistic(r, c->target), true;
+    }
     tape_item item = {.kind = TAPE_COMPUTE,
                       .operation = c->operation,
                       .operand_count = c->operand_count,
@@ -419,7 +521,7 @@ static bool find_sums(reading *r) {
         str axes[TAPE_AXES];
         int count;
         if (!axes_of_name(r, s, s->compute.target, axes, &count)) return false;
-        tape_sum sum = {.name = s->compute.target->text};
+        tape_sum sum = {.name = s->compute.target->text, .start = TAPE_NONE};
         sum.value = tape_new_value(t, sum.name, axes, count);
         list_push(t->memory, &t->sums, sum);
     }
@@ -430,7 +532,8 @@ static void load_sums(reading *r) {
     tape *t = r->t;
     for (int i = 0; i < t->sums.count; i++) {
         tape_sum *sum = &t->sums.items[i];
-        tape_add(t, (tape_item){.kind = TAPE_LOAD, .value = sum->value, .sum = i + 1});
+        tape_add(
+            t, (tape_item){.kind = TAPE_LOAD, .value = sum->value, .sum = i + 1, .from = t->loop});
         set_name(r, (named){.name = sum->name, .value = sum->value});
     }
 }

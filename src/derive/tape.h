@@ -61,6 +61,8 @@ typedef struct tape_item {
 typedef struct tape_sum {
     str name; /* of its tile */
     int value;
+    int start;       /* what its tile has before the loop; TAPE_NONE: numbers */
+    bool is_nonzero; /* of these */
 } tape_sum;
 
 /* An Output, and the value that is stored there. */
@@ -104,6 +106,13 @@ int tape_read_value(const tape_item *item, int n);
 /* The gradient that was made of what an item loads. */
 int tape_gradient(const tape *t, int load);
 bool tape_has_axis(const tape *t, int value, str axis);
+/* An Input of numbers that a gradient may be of: neither places and codes nor a scalar. */
+bool tape_is_number(const tl_statement *s);
+/* Where the sketch takes numbers of an Input otherwise than by copying it: through a view, or
+ * element by element in an expression. There is no rule for these. NULL: nowhere.
+ */
+const tl_statement *tape_other_read(const tape *t, str input);
+bool tape_is_view_read(const tl_statement *read, str input);
 /* The Input of a LOAD whose gradient is wanted; NULL: it has none. */
 const tl_statement *tape_wanted(const tape *t, const tape_item *load);
 /* 'wanted', or wanted_2, ...: what nothing of the sketch but its loop is called. */

@@ -268,9 +268,13 @@ static str type_text(const tape *t, tl_type type) {
     return type == TL_OPEN ? STR("") : str_format(t->memory, "%s ", tl_type_name(type));
 }
 
+tl_type write_gradient_type(tl_type type) {
+    return type == TL_E4M3 || type == TL_E5M2 ? TL_F32 : type;
+}
+
 static str output_line(tape *t, const tape_item *load) {
     const tl_parameter *of = &tape_wanted(t, load)->parameter;
-    tl_type type = share_is_whole(t, of) ? of->type : TL_F32;
+    tl_type type = share_is_whole(t, of) ? write_gradient_type(of->type) : TL_F32;
     return str_format(t->memory, "Output %.*s %.*s(%.*s)", STR_ARGS(gradient_name(t, load)),
                       STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, of)));
 }
@@ -295,8 +299,9 @@ static str input_line(const writer *w, const tape_item *item) {
         if (!is_own && !is_gradient) continue;
         str header = header_of(t, s);
         str_cut(&header, '(');
+        tl_type type = is_own ? s->parameter.type : write_gradient_type(s->parameter.type);
         return str_format(t->memory, "Input %.*s %.*s(%.*s", STR_ARGS(tensor),
-                          STR_ARGS(type_text(t, s->parameter.type)), STR_ARGS(header));
+                          STR_ARGS(type_text(t, type)), STR_ARGS(header));
     }
     return str_format(t->memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(tensor),
                       STR_ARGS(write_prefix(t)), STR_ARGS(write_axes(t, item->value)));

@@ -32,6 +32,8 @@ str write_axis(const tape *t, str index); /* "q in q_len", or a bare "d" */
 str write_axes(const tape *t, int value); /* of a value: "q in q_len, d" */
 /* The Output of the sketch that has a sum as it is; NULL: none has. */
 const tape_store *write_sum_store(const tape *t, int sum);
+/* Of gradients of what has this type: numbers of 8 bits are too coarse for them. */
+tl_type write_gradient_type(tl_type type);
 /* That Output's name, else what it will be called in one of its own. */
 str write_sum_tensor(const tape *t, int sum);
 

@@ -2,7 +2,6 @@
 """Derived gradients against central differences of the sketch itself.
 
     differences.py FLASHTL                       the sketches and examples that ship
-    differences.py FLASHTL --gpu t4 --on emulator  ... their kernels, too
     differences.py FLASHTL FILE.tl ...           others
 
 The program that `flashtl derive` writes runs on the interpreter in f32; the sketch runs there with each Input moved a
@@ -69,7 +68,8 @@ CASES = {
     "block_causal": (example("block_causal", ("let block = 32", "let block = 3")), {}),
     "dual_chunk": (example("dual_chunk", ("let chunk = 64", "let chunk = 3")), {}),
     "window_sinks": (example("window_sinks", ("let window = 100, sinks = 4", "let window = 2, sinks = 1")), {}),
-    **{name: (beside(name), {}) for name in ("changed_logsumexp", "saved_name", "scores_given_out")},
+    **{name: (beside(name), {}) for name in ("changed_logsumexp", "saved_name", "scores_given_out", "start_computed", "start_of_ones",
+                                             "start_value")},
 }
 
 
