@@ -144,7 +144,8 @@ class ftl_decode(c.Structure):
                 ("q", ftl_attention_tensor), ("k", ftl_attention_tensor), ("v", ftl_attention_tensor),
                 ("o", ftl_attention_tensor), ("lse", ftl_attention_tensor), ("pages", ftl_pages), ("kv_lens", c.c_uint64),
                 ("workspace", c.c_uint64), ("workspace_bytes", c.c_size_t), ("scale", c.c_double), ("causal", c.c_bool),
-                ("window", c.c_int32), ("softcap", c.c_double), ("scoring", ftl_scoring)]
+                ("window", c.c_int32), ("softcap", c.c_double), ("scoring", ftl_scoring),
+                ("total_keys", c.c_int64)]
 
 
 class ftl_append(c.Structure):
@@ -160,4 +161,5 @@ class ftl_mla(c.Structure):
     _fields_ = [("struct_bytes", c.c_size_t), ("dtype", c.c_int), ("batch", c.c_int64), ("q_len", c.c_int64), ("heads", c.c_int64),
                 ("head_dim", c.c_int64), ("value_dim", c.c_int64), ("q", ftl_attention_tensor), ("cache", ftl_attention_tensor),
                 ("o", ftl_attention_tensor), ("lse", ftl_attention_tensor), ("pages", ftl_pages), ("kv_lens", c.c_uint64),
-                ("workspace", c.c_uint64), ("workspace_bytes", c.c_size_t), ("scale", c.c_double), ("causal", c.c_bool)]
+                ("workspace", c.c_uint64), ("workspace_bytes", c.c_size_t), ("scale", c.c_double), ("causal", c.c_bool),
+                ("total_keys", c.c_int64)]

@@ -24,6 +24,8 @@ static ftl_status check_decode(ftl_context *context, const ftl_decode *c) {
     if (!c->pages.page_len)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "pages.page_len is 0: keys and values lie in pages here");
+    if (c->total_keys < 0)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "total_keys may not be negative");
     if (c->pages.columns < 0 || c->pages.columns > INT32_MAX)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "pages.columns may not be negative, or 2^31 or more");
@@ -82,31 +84,72 @@ static int64_t sums_of(const attention_key *key) {
 /* What a call divides keys by, and what lies between its kernels. */
 typedef struct division {
     int64_t splits;
-    size_t sums_bytes, bytes; /* of O_part; of that and lse_part, for any smaller batch */
+    size_t sums_bytes; /* of O_part */
+    size_t bytes;      /* of that and lse_part: what any smaller batch needs, too */
+    size_t wanted;     /* the same, for as many splits as total_keys asks for */
 } division;
 
 static plan_work work_of(const ftl_decode *c) {
     return (plan_work){c->batch, c->q_len, c->q_heads, c->kv_heads};
 }
 
+/* The bytes that a split of a sequence leaves to the second kernel. */
+static double part_bytes(const ftl_decode *c, const attention_key *key) {
+    return 4.0 * (double)c->q_heads * (double)c->q_len * (double)(key->value_dim + sums_of(key));
+}
+
+/* Those of so many keys with their values. */
+static double bytes_of_keys(const ftl_decode *c, const attention_key *key, int64_t keys) {
+    int32_t elements = key->head_dim + (key->is_latent ? 0 : key->value_dim);
+    return 2.0 * (double)c->kv_heads * elements * (double)keys;
+}
+
+/* The splits of each sequence where the caller says how many keys there are in all: as many as a
+ * batch gets whose sequences, all as long as there is room for, have that many. It is smaller, so
+ * splits are more, and a long sequence among short ones is not left to a few blocks. What splits
+ * leave is 'most' bytes at most, unless as many are needed as without such a number.
+ */
+static int64_t splits_of_keys(const ftl_decode *c, const attention_key *key, const ftl_plan *plan,
+                              int64_t multiprocessors, double most) {
+    enum { ROUND = 8 }; /* what plan_splits gives: 1, 2, 4 or a multiple of it */
+    plan_work work = work_of(c);
+    int64_t room = c->pages.columns * c->pages.page_len;
+    int64_t least = plan_splits(plan, multiprocessors, &work, room);
+    if (!c->total_keys || !room) return least;
+    int64_t alike = c->total_keys / room + (c->total_keys % room != 0);
+    if (alike < work.batch) work.batch = alike;
+    int64_t splits = plan_splits(plan, multiprocessors, &work, room);
+    double each = part_bytes(c, key) * (double)c->batch;
+    while (splits > least && each * (double)splits > most)
+        splits = splits > ROUND ? splits - ROUND : splits / 2;
+    return splits;
+}
+
 /* What a batch needs grows with it: either its own rows fill the GPU, or as many rows of splits do.
+ * Splits for fewer keys write a part of what is read at most.
  */
 static ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
                          const attention_key *key, const ftl_plan *plan, division *out) {
+    enum { READ_FOR_EACH_WRITTEN = 4 };
+    static const double exact = 9007199254740992.0; /* 2^53 */
     int multiprocessors = 0;
     ftl_status status = runtime_multiprocessors(context, runtime, key->device, &multiprocessors);
     if (status) return status;
     const plan_work work = work_of(c);
     int64_t at_once = plan_splits_at_once(plan, multiprocessors, &work);
-    out->splits = plan_splits(plan, multiprocessors, &work, c->pages.columns * c->pages.page_len);
-    int64_t parts = at_once > c->batch ? at_once : c->batch;
-    __extension__ __int128 sums = (__int128)parts * c->q_heads * c->q_len;
-    __extension__ __int128 bytes = sums * (key->value_dim + sums_of(key)) * 4;
-    if (bytes > INT64_MAX / 2)
+    double parts = (double)(at_once > c->batch ? at_once : c->batch), each = part_bytes(c, key);
+    if (each * parts > exact)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "batch, q_heads and q_len are too large together");
+    double most = bytes_of_keys(c, key, c->total_keys) / READ_FOR_EACH_WRITTEN;
+    if (most > exact) most = exact;
+    int64_t wanted = splits_of_keys(c, key, plan, multiprocessors, most);
+    double wanted_bytes = each * (double)wanted * (double)c->batch;
+    double has = (double)c->workspace_bytes;
+    out->bytes = (size_t)(each * parts);
+    out->wanted = wanted_bytes > each * parts ? (size_t)wanted_bytes : out->bytes;
+    out->splits = has < wanted_bytes ? splits_of_keys(c, key, plan, multiprocessors, has) : wanted;
     out->sums_bytes = (size_t)(c->batch * out->splits * c->q_heads * c->q_len * key->value_dim * 4);
-    out->bytes = (size_t)bytes;
     return FTL_OK;
 }
 
@@ -210,7 +253,7 @@ static ftl_status workspace_of(ftl_context *context, ftl_runtime *runtime, ftl_s
                                decoding *d, size_t *bytes) {
     *bytes = 0;
     if (!status) status = prepare(context, runtime, d);
-    if (!status) *bytes = d->parts.bytes;
+    if (!status) *bytes = d->parts.wanted;
     return status;
 }
 
@@ -248,7 +291,8 @@ ftl_status ftl_attention_decode(ftl_context *context, ftl_runtime *runtime,
 /* One key head, whose rows the values are a part of. */
 static ftl_status begin_latent(ftl_context *context, const ftl_mla *from, decoding *d) {
     ftl_mla m;
-    ftl_status status = serving_take(context, from, sizeof m, &m, sizeof m, "FTL_MLA_INIT");
+    ftl_status status =
+        serving_take(context, from, offsetof(ftl_mla, total_keys), &m, sizeof m, "FTL_MLA_INIT");
     if (status) return status;
     if (m.value_dim < 1 || m.value_dim > m.head_dim)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
@@ -280,7 +324,8 @@ static ftl_status begin_latent(ftl_context *context, const ftl_mla *from, decodi
                            .workspace = m.workspace,
                            .workspace_bytes = m.workspace_bytes,
                            .scale = m.scale,
-                           .causal = m.causal};
+                           .causal = m.causal,
+                           .total_keys = m.total_keys};
     d->call.k.head_stride = m.cache.length_stride; /* there is one */
     return FTL_OK;
 }

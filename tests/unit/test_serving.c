@@ -743,6 +743,55 @@ static void splits_are_even(void **state) {
     assert_true(most >= 64);
 }
 
+/* The splits that a call has, by its grid. */
+static int64_t splits_in(const ftl_decode *c) {
+    driver->on_launch = note_grid, grid_count = 0;
+    assert_int_equal(ftl_attention_decode(context, runtime, c, NULL), FTL_OK);
+    driver->on_launch = NULL;
+    assert_int_equal(grid_count, 2);
+    assert_int_equal(grids[0] % (c->batch * KV_HEADS), 0);
+    return grids[0] / (c->batch * KV_HEADS);
+}
+
+/* Fewer keys than there is room for: sequences are split more, as far as the memory reaches and
+ * what splits leave is worth it; with as many as there is room for, or more, as without a number.
+ */
+static void fewer_keys_are_split_more(void **state) {
+    (void)state;
+    enum { COUNT = 64, ROOM = 512 * PAGE, PART = 4 * HEADS * (D + 1), KEY = 2 * KV_HEADS * 2 * D };
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    c.batch = COUNT, c.pages.columns = ROOM / PAGE, c.workspace_bytes = SIZE_MAX;
+    int64_t plain = splits_in(&c), before = 0, most = 0;
+    size_t least, wanted;
+    assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &least), FTL_OK);
+    static const int64_t totals[] = {
+        INT64_MAX, COUNT * ROOM + 1, COUNT * ROOM, 200000, 77701, 30000, 5000, 64, 1};
+    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
+        c.total_keys = totals[i], c.workspace_bytes = SIZE_MAX;
+        int64_t splits = splits_in(&c);
+        assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &wanted), FTL_OK);
+        assert_true(splits == 1 || splits == 2 || splits == 4 || splits % 8 == 0);
+        assert_true(splits >= plain && wanted >= least);
+        assert_true((size_t)(splits * COUNT * PART) <= wanted);
+        if (totals[i] >= COUNT * ROOM) assert_int_equal(splits, plain);
+        else if (splits > plain) assert_true(splits * COUNT * PART <= totals[i] * KEY / 4);
+        most = splits > most ? splits : most;
+        c.workspace_bytes = wanted; /* is enough for them */
+        assert_int_equal(splits_in(&c), splits);
+        c.workspace_bytes = least; /* does, with fewer */
+        int64_t fewer = splits_in(&c);
+        assert_true(fewer >= plain && (size_t)(fewer * COUNT * PART) <= least);
+        c.workspace_bytes = least - 1;
+        assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_INVALID_ARGUMENT);
+        if (totals[i] >= 77701) assert_true(splits >= before);
+        before = splits;
+    }
+    assert_true(most >= 4 * plain);
+    c.workspace_bytes = least, c.batch = COUNT - 1; /* and for a smaller batch */
+    (void)splits_in(&c);
+}
+
 /* What a batch needs does for any smaller one, and splits are no more than there is room for. */
 static void workspaces_do_for_smaller_batches(void **state) {
     (void)state;
@@ -1019,6 +1068,7 @@ static void wrong_calls_are_told(void **state) {
     DECODE(c.workspace = 0, "workspace has 0 bytes");
     DECODE(c.workspace_bytes = 64, "workspace has 64 bytes");
     DECODE(c.pages.columns = -1, "columns");
+    DECODE(c.total_keys = -1, "total_keys may not be negative");
     DECODE(c.scale = -1, "scale");
     DECODE(c.scoring.window_before = -1, "0 or positive");
     DECODE(c.scoring.window_after = -1, "0 or positive");
@@ -1189,6 +1239,13 @@ static void shorter_structs_are_taken(void **state) {
     assert_int_equal(compiler->compiles, compiles);
     old.call.struct_bytes--;
     assert_int_equal(ftl_attention_decode(context, runtime, &old.call, NULL), FTL_INVALID_ARGUMENT);
+    ftl_mla m = mla_of(1), old_m;
+    memset(&old_m, 0x5a, sizeof old_m);
+    m.struct_bytes = offsetof(ftl_mla, total_keys);
+    memcpy(&old_m, &m, m.struct_bytes);
+    assert_int_equal(ftl_mla_decode(context, runtime, &old_m, NULL), FTL_OK);
+    old_m.struct_bytes--;
+    assert_int_equal(ftl_mla_decode(context, runtime, &old_m, NULL), FTL_INVALID_ARGUMENT);
 }
 
 /* Latent attention's tables are those of decoding. */
@@ -1270,6 +1327,7 @@ int main(void) {
         TEST(launches_go_by_no_table),
         TEST(kernels_by_page_group_and_queries),
         TEST(programs_of_two_kernels_are_cached),
+        TEST(fewer_keys_are_split_more),
         TEST(workspaces_do_for_smaller_batches),
         TEST(splits_are_even),
         TEST(wrong_calls_are_told),
