@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Decoding over keys in pages, as engines call it, beside the rate at which this card reads memory and PyTorch's attention.
+"""Decoding over keys in pages, and prompts of any lengths, as engines call it, beside the rate at which this card reads memory and
+PyTorch's attention.
 
 Each trace is a batch of sequences (traces.py): all of one length, of lengths drawn evenly or as 1/n, or one long among short ones.
 Calls are captured in CUDA graphs and replayed; caches rotate until they are larger than twice the level-2 cache. All contenders take
 turns in one process, in another order each round; the figure is the median over the rounds. What is compared is keys and values read
 once, in GB/s. Results are compared with fp64 before and after timing. PyTorch's cuDNN and FlashAttention-2 get keys of one piece,
-FlexAttention padded ones and a mask of lengths.
+FlexAttention padded ones and a mask of lengths. The library is told how many keys a batch has in all; `--peers untold` times it without,
+too. Prompts count by the products that causal attention needs; FlashAttention-2 gets them by its tables of starts.
 
     bench/serving.py                                       24 cells of decoding
     bench/serving.py --suite ragged,guessed --json serving.jsonl --table serving.md
     bench/serving.py --suite mla --peers none --seconds 30
+    bench/serving.py --suite guessed --peers untold        what it is worth to say how many keys there are
+    bench/serving.py --suite prefill                       prompts of 64k tokens in all, in pages and one after the other
     bench/serving.py --trace zipf --batch 64 --keys 32768 --page 16 --heads 64:8
     bench/serving.py --suite ragged --plan                 what would be run, and how many bytes: no GPU is needed
     bench/serving.py --read serving.jsonl --table -        the table again, likewise
@@ -17,7 +21,7 @@ FlexAttention padded ones and a mask of lengths.
 Needs a GPU and PyTorch, but for --plan and --read.
 """
 import argparse
-import importlib.util
+import itertools
 import json
 import math
 import pathlib
@@ -26,20 +30,12 @@ import statistics
 import sys
 import time
 
+import calls
 import traces
 
 BOUND = {"f16": 2e-3, "bf16": 1e-2}  # relative rms against fp64
-ROUNDS, SAMPLED, L2_TIMES, LAUNCHES_LEAST = 7, 4, 2, 16
+ROUNDS, SAMPLED, ROWS_SAMPLED, L2_TIMES, LAUNCHES_LEAST = 7, 4, 32, 2, 16
 NO_PAGE = 2147480000  # after a sequence's last page; a kernel that reads there faults
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def structs():
-    """Those of the headers, as python/flashtl/_c.py has them."""
-    spec = importlib.util.spec_from_file_location("_c", HERE.parent / "python/flashtl/_c.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Problem:
@@ -48,39 +44,56 @@ class Problem:
     def __init__(self, torch, trace, l2_bytes):
         self.torch, self.trace = torch, trace
         self.dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[trace.dtype]
-        copies = max(1, math.ceil(L2_TIMES * l2_bytes / trace.key_bytes()) + 1) if trace.key_bytes() < 8 * l2_bytes else 1
+        is_small = trace.key_bytes() < 8 * l2_bytes and not trace.is_prompts
+        copies = max(1, math.ceil(L2_TIMES * l2_bytes / trace.key_bytes()) + 1) if is_small else 1
+        self.scale = 192 ** -0.5 if trace.is_latent else trace.d ** -0.5
+        self.lengths = torch.tensor(trace.lengths, dtype=torch.int32, device="cuda")
+        self.begins = [0, *itertools.accumulate(trace.lengths)]
+        self.starts = torch.tensor(self.begins, dtype=torch.int32, device="cuda")
         rows, count = trace.table()
-        self.table = torch.full((trace.batch, trace.columns), NO_PAGE, dtype=torch.int32)
+        self.table = torch.full((trace.batch, max(1, trace.columns)), NO_PAGE, dtype=torch.int32)
         for b, row in enumerate(rows):
             self.table[b, :len(row)] = torch.tensor(row, dtype=torch.int32)
         self.table = self.table.cuda()
-        self.lengths = torch.tensor(trace.lengths, dtype=torch.int32, device="cuda")
-        self.scale = 192 ** -0.5 if trace.is_latent else trace.d ** -0.5
         generator = torch.Generator(device="cuda").manual_seed(trace.seed)
 
         def normal(*shape):
             return torch.randn(shape, device="cuda", dtype=self.dtype, generator=generator)
 
+        tokens = self.begins[-1]
+        places = (count, trace.page_len) if trace.page_len else (tokens,)
+        self.queries = (tokens, trace.q_heads) if trace.is_prompts else (trace.batch, trace.q_len, trace.q_heads)
         self.copies = []
         for _ in range(copies):
-            keys = normal(count, trace.page_len, trace.kv_heads, trace.d)
-            values = keys[..., :trace.dv] if trace.is_latent else normal(count, trace.page_len, trace.kv_heads, trace.dv)
-            self.copies.append((normal(trace.batch, trace.q_len, trace.q_heads, trace.d), keys, values))
+            keys = normal(*places, trace.kv_heads, trace.d)
+            values = keys[..., :trace.dv] if trace.is_latent else normal(*places, trace.kv_heads, trace.dv)
+            self.copies.append((normal(*self.queries, trace.d), keys, values))
 
     def sequence(self, copy, b, side):
         """(keys, heads, d) of one sequence."""
+        if not self.trace.page_len:
+            return self.copies[copy][side][self.begins[b]:self.begins[b + 1]]
         pages = self.table[b, :self.trace.pages[b]].long()
         rows = self.copies[copy][side][pages]
         return rows.reshape(-1, *rows.shape[2:])[:self.trace.lengths[b]]
 
+    def rows(self, of, b):
+        """Some queries of a sequence, or what was made of them, and the last key that each sees."""
+        n, count = self.trace.lengths[b], self.trace.q_len
+        if not self.trace.is_prompts:
+            return of[b], [n - count + i for i in range(count)]
+        at = sorted({0, n - 1, *random.Random(b).sample(range(n), min(n, ROWS_SAMPLED))})
+        return of.reshape(-1, *of.shape[-2:])[self.begins[b]:self.begins[b + 1]][at], at
+
     def reference(self, copy, b):
         torch, trace = self.torch, self.trace
-        q, k, v = (x.double() for x in (self.copies[copy][0][b], self.sequence(copy, b, 1), self.sequence(copy, b, 2)))
-        q = q.reshape(trace.q_len, trace.kv_heads, -1, trace.d)
+        q, last = self.rows(self.copies[copy][0], b)
+        q, k, v = (x.double() for x in (q, self.sequence(copy, b, 1), self.sequence(copy, b, 2)))
+        q = q.reshape(len(last), trace.kv_heads, -1, trace.d)
         score = torch.einsum("qhgd,khd->hgqk", q, k) * self.scale
-        keys, at = torch.arange(len(k), device="cuda"), torch.arange(trace.q_len, device="cuda")
-        score.masked_fill_(keys > at[:, None] + len(k) - trace.q_len, -math.inf)
-        return torch.einsum("hgqk,khd->qhgd", torch.softmax(score, -1), v).reshape(trace.q_len, trace.q_heads, -1)
+        keys, last = torch.arange(len(k), device=k.device), torch.tensor(last, device=k.device)
+        score.masked_fill_(keys > last[:, None], -math.inf)
+        return torch.einsum("hgqk,khd->qhgd", torch.softmax(score, -1), v).reshape(len(last), trace.q_heads, -1)
 
     def error(self, outputs):
         """The worst relative rms of some sequences, the longest and the shortest among them; NaN where anything is none."""
@@ -92,7 +105,7 @@ class Problem:
                 return math.nan
             for b in chosen:
                 wanted = self.reference(copy, b)
-                worst = max(worst, float((outputs[copy][b].double() - wanted).norm() / wanted.norm()))
+                worst = max(worst, float((self.rows(outputs[copy], b)[0].double() - wanted).norm() / wanted.norm()))
         return worst
 
 
@@ -108,36 +121,35 @@ class Ours:
         options = c.ftl_runtime_options(struct_bytes=ctypes.sizeof(c.ftl_runtime_options), is_unverified=True)
         library.must(library.c.ftl_runtime_open(library.context, ctypes.byref(options), ctypes.byref(library.runtime)))
 
-    def make(self, p):
+    def make(self, p, is_told=True):
         import ctypes
-        torch, trace, c, outputs, calls = p.torch, p.trace, self.c, [], []
-        name = "ftl_mla_decode" if trace.is_latent else "ftl_attention_decode"
-        kind = c.ftl_mla if trace.is_latent else c.ftl_decode
+        torch, trace, outputs, made = p.torch, p.trace, [], []
         for q, k, v in p.copies:
-            out = torch.full((trace.batch, trace.q_len, trace.q_heads, trace.dv), math.nan, device="cuda", dtype=p.dtype)
+            out = torch.full((*p.queries, trace.dv), math.nan, device="cuda", dtype=p.dtype)
             outputs.append(out)
-            call = kind(struct_bytes=ctypes.sizeof(kind), dtype=c.TYPES[trace.dtype], batch=trace.batch, q_len=trace.q_len,
-                        head_dim=trace.d, value_dim=trace.dv, scale=p.scale, causal=True, kv_lens=p.lengths.data_ptr())
-            tensor = lambda x: c.ftl_attention_tensor(x.data_ptr(), *x.stride()[:3])
-            call.q, call.o = tensor(q), tensor(out)
-            if trace.is_latent:
-                call.heads, call.cache = trace.q_heads, tensor(k)
+            if trace.is_prompts:
+                name, call = calls.prompts(self.c, trace, p.scale, q, k, v, out, p.starts, p.table, p.lengths)
             else:
-                call.q_heads, call.kv_heads, call.k, call.v = trace.q_heads, trace.kv_heads, tensor(k), tensor(v)
-            call.pages = c.ftl_pages(trace.page_len, len(k), p.table.data_ptr(), trace.columns, p.table.stride(0))
-            calls.append(call)
-        size, lib = ctypes.c_size_t(), self.library
-        lib.must(getattr(lib.c, name + "_workspace")(lib.context, lib.runtime, ctypes.byref(calls[0]), ctypes.byref(size)))
-        workspace = torch.empty(max(16, size.value), dtype=torch.uint8, device="cuda")
-        for call in calls:
-            call.workspace, call.workspace_bytes = workspace.data_ptr(), size.value
+                name, call = calls.decode(self.c, trace, p.scale, q, k, v, out, p.table, p.lengths, is_told)
+            made.append(call)
+        size, lib, workspace = ctypes.c_size_t(), self.library, None
+        if not trace.is_prompts:
+            lib.must(getattr(lib.c, name + "_workspace")(lib.context, lib.runtime, ctypes.byref(made[0]), ctypes.byref(size)))
+            workspace = torch.empty(max(16, size.value), dtype=torch.uint8, device="cuda")
+            for call in made:
+                call.workspace, call.workspace_bytes = workspace.data_ptr(), size.value
         function = getattr(lib.c, name)
 
         def launch(i):
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-            lib.must(function(lib.context, lib.runtime, ctypes.byref(calls[i]), stream))
+            lib.must(function(lib.context, lib.runtime, ctypes.byref(made[i]), stream))
         launch.keeps = workspace
         return launch, outputs
+
+    def make_untold(self, p):
+        if p.trace.is_prompts:
+            raise RuntimeError("nothing is told of prompts")
+        return self.make(p, is_told=False)
 
 
 def padded(p):
@@ -150,7 +162,8 @@ def padded(p):
             for b in range(trace.batch):
                 dense[b, :trace.lengths[b]] = p.sequence(copy, b, side)
             sides.append(dense.transpose(1, 2))
-        found.append((q.transpose(1, 2), *sides))
+        rows = q.reshape(trace.batch, -1, trace.q_heads, trace.d) if trace.kind == "equal" else q
+        found.append((rows.transpose(1, 2), *sides))
     return found
 
 
@@ -158,20 +171,39 @@ def sdpa(backend_name):
     def make(p):
         import torch.nn.functional as F
         from torch.nn.attention import SDPBackend, sdpa_kernel
-        if p.trace.kind != "equal" or p.trace.q_len > 1:
-            raise RuntimeError("it takes sequences of one length and a query each")
+        trace = p.trace
+        if trace.kind != "equal" or trace.q_len > 1:
+            raise RuntimeError("it takes sequences of one length, a query each or whole prompts")
         inputs, outputs = padded(p), [None] * len(p.copies)
 
         def launch(i):
             q, k, v = inputs[i]
             with sdpa_kernel(getattr(SDPBackend, backend_name)):
-                outputs[i] = F.scaled_dot_product_attention(q, k, v, scale=p.scale, enable_gqa=True).transpose(1, 2)
+                out = F.scaled_dot_product_attention(q, k, v, scale=p.scale, enable_gqa=True, is_causal=trace.is_prompts)
+            outputs[i] = out.transpose(1, 2)
         return launch, outputs
     return make
 
 
+def flash(p):
+    """Prompts by tables of starts; else as PyTorch's attention calls it."""
+    if not p.trace.is_prompts:
+        return sdpa("FLASH_ATTENTION")(p)
+    if p.trace.page_len:
+        raise RuntimeError("its keys lie in no pages here")
+    outputs, longest = [None] * len(p.copies), p.trace.longest
+
+    def launch(i):
+        q, k, v = p.copies[i]
+        outputs[i] = p.torch.ops.aten._flash_attention_forward(q, k, v, p.starts, p.starts, longest, longest, 0.0, True, False,
+                                                               scale=p.scale)[0]
+    return launch, outputs
+
+
 def flex(p):
     torch = p.torch
+    if p.trace.is_prompts:
+        raise RuntimeError("prompts are not timed with it")
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     inputs, outputs, trace, lengths = padded(p), [None] * len(p.copies), p.trace, p.lengths
     mask = create_block_mask(lambda b, h, i, j: j <= i + lengths[b] - trace.q_len, trace.batch, None, trace.q_len, trace.longest)
@@ -275,12 +307,12 @@ def read_arguments():
     parser.add_argument("--trace", help=f"a trace of one's own instead: {', '.join(traces.LENGTHS)}")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--keys", type=int, default=8192, help="of the longest sequence")
-    parser.add_argument("--page", type=int, default=16)
+    parser.add_argument("--page", type=int, default=16, help="keys of a page; 0: prompts without pages")
     parser.add_argument("--heads", default="32:8", help="of queries and keys")
     parser.add_argument("--dims", default="128", help="elements of a head; 576:512: latent")
-    parser.add_argument("--queries", type=int, default=1, help="of a sequence")
+    parser.add_argument("--queries", type=int, default=1, help="of a sequence; 0: whole prompts")
     parser.add_argument("--dtype", default="f16", choices=tuple(BOUND))
-    parser.add_argument("--peers", default="cudnn,fa2", help="cudnn, fa2, flex (which compiles for a while), or none")
+    parser.add_argument("--peers", default="cudnn,fa2", help="cudnn, fa2, flex (which compiles for a while), untold, or none")
     parser.add_argument("--seconds", type=float, default=math.inf, help="no further trace begins after so long")
     parser.add_argument("--json", help="a line for each trace is added to this file")
     parser.add_argument("--table", default="-", help="Markdown, into this file")
@@ -296,6 +328,8 @@ def chosen_traces(arguments):
     q_heads, kv_heads = (int(word) for word in arguments.heads.split(":"))
     d, dv = (int(word) for word in (arguments.dims.split(":") * 2)[:2])
     traces.lengths_of(arguments.trace, arguments.batch, arguments.keys)
+    if arguments.queries < 0 or arguments.page < 0 or (arguments.queries and not arguments.page):
+        raise ValueError("keys lie in pages, but those of prompts (--queries 0) need not")
     return [traces.Trace("own", arguments.trace, arguments.batch, arguments.keys, arguments.page, q_heads, kv_heads, d, dv,
                          arguments.queries, arguments.dtype)]
 
@@ -311,8 +345,9 @@ def run(arguments, chosen):
     import torch
 
     import ours
-    makers = {"ours": Ours(ours.Library(arguments.library), structs()).make}
-    known = {"cudnn": sdpa("CUDNN_ATTENTION"), "fa2": sdpa("FLASH_ATTENTION"), "flex": flex}
+    library = Ours(ours.Library(arguments.library), calls.structs())
+    makers = {"ours": library.make}
+    known = {"untold": library.make_untold, "cudnn": sdpa("CUDNN_ATTENTION"), "fa2": flash, "flex": flex}
     for name in arguments.peers.split(","):
         if name != "none":
             makers[name] = known[name]
@@ -339,9 +374,9 @@ def main():
     arguments = read_arguments()
     try:
         chosen = chosen_traces(arguments)
-        unknown = set(arguments.peers.split(",")) - {"cudnn", "fa2", "flex", "none"}
+        unknown = set(arguments.peers.split(",")) - {"cudnn", "fa2", "flex", "untold", "none"}
         if unknown:
-            raise ValueError(f"'{unknown.pop()}' is no peer: cudnn, fa2, flex or none")
+            raise ValueError(f"'{unknown.pop()}' is no peer: cudnn, fa2, flex, untold or none")
     except ValueError as why:
         print(f"serving.py: {why}", file=sys.stderr)
         return 2

@@ -1,5 +1,5 @@
-"""What bench/serving.py times: batches of sequences whose keys lie in pages, and the bytes that have to be read for each. No GPU, no
-PyTorch is needed here.
+"""What bench/serving.py times: batches of sequences whose keys lie in pages, or one after the other, and the bytes that have to be read
+and the operations that have to be done for each. No GPU, no PyTorch is needed here.
 """
 import dataclasses
 import itertools
@@ -30,18 +30,27 @@ def lengths_of(kind, batch, longest, seed=1):
     return found
 
 
+def longest_of(kind, batch, total, seed=1):
+    """Keys of the longest sequence of a batch that has 'total' keys at most, and hardly fewer."""
+    low, high = 1, total
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if sum(lengths_of(kind, batch, middle, seed)) <= total else (low, middle - 1)
+    return low
+
+
 @dataclasses.dataclass(frozen=True)
 class Trace:
     suite: str
     kind: str  # one of LENGTHS
     batch: int
     longest: int
-    page_len: int
+    page_len: int  # 0: keys lie one after the other
     q_heads: int
     kv_heads: int
     d: int
     dv: int
-    q_len: int = 1
+    q_len: int = 1  # 0: whole prompts, as many queries as keys
     dtype: str = "f16"
     seed: int = 1
 
@@ -51,13 +60,17 @@ class Trace:
         return self.dv < self.d and self.kv_heads == 1
 
     @property
+    def is_prompts(self):
+        return self.q_len == 0
+
+    @property
     def lengths(self):
         return lengths_of(self.kind, self.batch, self.longest, self.seed)
 
     @property
     def pages(self):
         """Of each sequence."""
-        return [math.ceil(n / self.page_len) for n in self.lengths]
+        return [math.ceil(n / self.page_len) if self.page_len else 0 for n in self.lengths]
 
     @property
     def columns(self):
@@ -66,7 +79,8 @@ class Trace:
     @property
     def row(self):
         size = f"{self.d}/{self.dv}" if self.d != self.dv else str(self.d)
-        return f"{self.q_heads}/{self.kv_heads} heads, d {size}" + (f", {self.q_len} queries" if self.q_len > 1 else "")
+        queries = ", prompts" if self.is_prompts else f", {self.q_len} queries" if self.q_len > 1 else ""
+        return f"{self.q_heads}/{self.kv_heads} heads, d {size}{queries}"
 
     def table(self):
         """The pages of each sequence, no two alike, in no order; and how many there are."""
@@ -84,8 +98,9 @@ class Trace:
         return 2 * sum(self.lengths) * self.kv_heads * (self.d if self.is_latent else self.d + self.dv)
 
     def flops(self):
-        """Of the products, all queries seeing all keys."""
-        return 2 * self.q_len * self.q_heads * sum(self.lengths) * (self.d + self.dv)
+        """Of the products: all queries see all keys, those of prompts the keys up to their own."""
+        seen = sum(n * (n + 1) // 2 for n in self.lengths) if self.is_prompts else self.q_len * sum(self.lengths)
+        return 2 * self.q_heads * seen * (self.d + self.dv)
 
     def plan(self):
         """What a run is to do, as data."""
@@ -115,17 +130,23 @@ def suite(name, dtype="f16"):
     elif name == "guessed":
         for q_len in (2, 4, 8):
             yield Trace(name, "zipf", 64, 16384, 16, 32, 8, 128, 128, q_len, dtype=dtype)
+    elif name == "prefill":
+        zipf = longest_of("zipf", PROMPTS, PROMPT_TOKENS)
+        for kind, batch, longest, page in (("zipf", PROMPTS, zipf, 0), ("zipf", PROMPTS, zipf, 64), ("zipf", PROMPTS, zipf, 128),
+                                           ("equal", 16, PROMPT_TOKENS // 16, 0), ("equal", 16, PROMPT_TOKENS // 16, 64)):
+            yield Trace(name, kind, batch, longest, page, 32, 8, 128, 128, 0, dtype=dtype)
     else:
         raise ValueError(f"'{name}' is no suite: {', '.join(SUITES)}")
 
 
-SUITES = ("decode", "ragged", "batch", "mla", "guessed")
+SUITES = ("decode", "ragged", "batch", "mla", "guessed", "prefill")
+PROMPTS, PROMPT_TOKENS = 32, 65536
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
-PEERS = ("ours", "cudnn", "fa2", "flex")
-COLUMNS = ("trace", "batch", "keys", "page", "MB", "us", "GB/s", "of the read rate", *PEERS[1:], "x best")
+OTHERS = ("cudnn", "fa2", "flex")
+COLUMNS = ("trace", "batch", "keys", "page", "MB", "us", "GB/s", "of the read rate", "TFLOPS", "untold", *OTHERS, "x best")
 
 
 def cells_of(result, read_rate):
@@ -133,12 +154,12 @@ def cells_of(result, read_rate):
     trace, times = result["plan"], {name: one.get("us") for name, one in result["times"].items()}
     ours = times.get("ours")
     rate = trace["key_bytes"] / ours / 1e3 if ours else None
-    others = [times[name] for name in PEERS[1:] if times.get(name)]
+    others = [times[name] for name in OTHERS if times.get(name)]
     show = lambda value, form: "–" if value is None else form.format(value)
-    return [trace["kind"], str(trace["batch"]), f"{trace['shortest']}…{trace['longest']}", str(trace["page_len"]),
+    return [trace["kind"], str(trace["batch"]), f"{trace['shortest']}…{trace['longest']}", str(trace["page_len"] or "–"),
             f"{trace['key_bytes'] / 1e6:.1f}", show(ours, "{:.1f}") if ours else result["times"]["ours"].get("why", "–"),
-            show(rate, "{:.0f}"), show(rate and rate / read_rate, "{:.2f}"),
-            *(show(times.get(name), "{:.1f}") for name in PEERS[1:]),
+            show(rate, "{:.0f}"), show(rate and rate / read_rate, "{:.2f}"), show(ours and trace["flops"] / ours / 1e6, "{:.1f}"),
+            *(show(times.get(name), "{:.1f}") for name in ("untold", *OTHERS)),
             show(min(others) / ours if others and ours else None, "{:.2f}")]
 
 
