@@ -67,6 +67,7 @@ complete -c flashtl -n '__fish_seen_subcommand_from think verify' -l more -r -f 
 complete -c flashtl -n '__fish_seen_subcommand_from sketch think verify' -l against -r -F -d 'the sketch that says what TL Code, or a model'\''s sketch, should mean'
 complete -c flashtl -n '__fish_seen_subcommand_from build' -l no-verify -d 'give kernels out without a run on the emulator (or, without a CUDA compiler, the interpreter)'
 complete -c flashtl -n '__fish_seen_subcommand_from build' -l no-compile -d 'write TL Code, CUDA text, header and facts alone: no .cubin, and no CUDA compiler is needed'
+complete -c flashtl -n '__fish_seen_subcommand_from build' -l bundle -d 'also write one .c with the kernels of all GPUs and a function that launches the one for the GPU at hand, and its .h'
 complete -c flashtl -n '__fish_seen_subcommand_from view' -l no-compile -d 'show sketch, TL Code and CUDA alone: nothing is compiled or emulated, and no CUDA compiler is needed'
 complete -c flashtl -n '__fish_seen_subcommand_from sketch reason translate think evaluate verify' -l seed -r -f -d 'the numbers that inputs are drawn from'
 complete -c flashtl -n '__fish_seen_subcommand_from verify' -l case -r -f -d 'these cases of the list alone: 7, or 0..3,7'

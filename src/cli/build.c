@@ -2,8 +2,10 @@
 #include "base/hash.h"
 #include "base/number.h"
 #include "cli/build_verify.h"
+#include "cli/bundle.h"
 #include "cli/progress.h"
 #include "cli/request.h"
+#include "plan/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,9 @@ typedef struct building {
     int done, total;   /* GPUs */
     int uncompiled;    /* kernels that no compiler was found for, and */
     char why_not[512]; /* what the library said */
+    bundle bundle;     /* with --bundle; else without a name */
+    char bundle_name[NAME_BYTES];
+    ftl_product *bundled; /* the first GPU's, whose names the bundle has */
 } building;
 
 /* How far it is; 'part' of the GPU at hand is done. */
@@ -142,7 +147,8 @@ static bool name_kernels(const building *b, const cli_request *r, const char *gp
     text_init(&out, 24 << 20);
     if (!o->name) add_request(o, r, gpu, &out);
     else text_add_z(&out, o->name);
-    if (o->name && o->gpu.count > 1) add_part(&out, gpu);
+    /* The bundle is called NAME, and its header must not be a kernel's. */
+    if (o->name && (o->gpu.count > 1 || o->bundle)) add_part(&out, gpu);
     int readable = out.length < READABLE || o->name ? (int)out.length : READABLE;
     if (!o->name && (out.length > READABLE || r->options.measured)) {
         text_format(&out, "\n%s", r->options.measured ? r->options.measured : "");
@@ -190,6 +196,8 @@ static int build_kernel(building *b, const ftl_kernel *kernel, double predicted_
     if (!exit_status && !b->c->options.no_compile) exit_status = compile(b, kernel, &image);
     progress_clear(&b->progress);
     if (!exit_status && image.bytes) exit_status = write_image(b, name, &image);
+    if (!exit_status && image.bytes && b->bundle.name)
+        exit_status = bundle_add(&b->bundle, &b->described, plan, &image);
     if (!exit_status) exit_status = write_facts(b, name, kernel, &image, predicted_tflops);
     if (!exit_status && b->c->options.json) {
         exit_status = cli_print_json(json_pack(
@@ -230,6 +238,7 @@ static int build_for(building *b, const cli_request *r, const char *gpu) {
     tell(b, 0, "verifying");
     if (!exit_status) exit_status = build_verify(b->c, r, b->runtime, product);
     if (!exit_status) tell(b, 0.6, "compiling");
+    bundle_begin_gpu(&b->bundle);
     for (int32_t i = 0; !exit_status && i < product->kernel_count; i++) {
         double tflops = i == 0 ? product->predicted_tflops : 0;
         exit_status = build_kernel(b, &product->kernels[i], tflops);
@@ -237,10 +246,56 @@ static int build_for(building *b, const cli_request *r, const char *gpu) {
     if (!exit_status && product->kernel_count) {
         exit_status = write_file(b, name, ".tl", str_from(product->code));
     }
-    ftl_product_free(product);
+    if (!exit_status && b->bundle.name && !b->uncompiled)
+        exit_status = bundle_end_gpu(&b->bundle, &b->described);
+    if (b->bundled || !b->bundle.name) ftl_product_free(product);
+    else b->bundled = product;
     b->done++;
     return exit_status;
 }
+
+/* --- the bundle ------------------------------------------------------------------------------- */
+
+static int begin_bundle(building *b, const cli_request *r) {
+    const cli_options *o = &b->c->options;
+    if (!o->bundle) return EXIT_DONE;
+    if (!o->gpu.count) return cli_say(EXIT_USAGE, "'--bundle' needs '--gpu': all that it is for");
+    if (o->no_compile)
+        return cli_say(EXIT_USAGE, "'--bundle' has compiled kernels in it, which '--no-compile' "
+                                   "leaves out: one of the two");
+    if (!name_kernels(b, r, "", b->bundle_name))
+        return cli_say(EXIT_USAGE, "'--name' is longer than names may be");
+    if (!plan_is_identifier(b->bundle_name))
+        return cli_say(EXIT_USAGE,
+                       "'%s' cannot begin the names of a bundle's functions: '--name' takes "
+                       "letters, digits and '_', and begins with a letter",
+                       b->bundle_name);
+    bundle_open(&b->bundle, b->bundle_name);
+    return EXIT_DONE;
+}
+
+static int write_bundle(const building *b) {
+    const bundle *made = &b->bundle;
+    text_buffer header, source;
+    text_init(&header, 1 << 20);
+    text_init(&source, (size_t)1 << 30);
+    int exit_status = EXIT_DONE;
+    if (!bundle_header(made, &header) || !bundle_source(made, &source))
+        exit_status = cli_say(EXIT_ENVIRONMENT, "out of memory");
+    if (!exit_status) exit_status = write_file(b, made->name, ".h", text_str(&header));
+    if (!exit_status) exit_status = write_file(b, made->name, ".c", text_str(&source));
+    text_done(&header);
+    text_done(&source);
+    if (exit_status) return exit_status;
+    if (b->c->options.json)
+        return cli_print_json(
+            json_pack("{s:s,s:i}", "bundle", made->name, "gpus", made->gpu_count));
+    printf("%s.c: the kernels of %d %s and the function that launches them\n", made->name,
+           made->gpu_count, made->gpu_count == 1 ? "GPU" : "GPUs");
+    return EXIT_DONE;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
 
 /* All of them, before the first is built. */
 static int check_gpus(cli *c) {
@@ -268,6 +323,7 @@ int cli_run_BUILD(cli *c) {
     building b = {.c = c, .folder = c->options.output ? c->options.output : "."};
     int exit_status = request_open(c, &r);
     if (!exit_status) exit_status = check_gpus(c);
+    if (!exit_status) exit_status = begin_bundle(&b, &r);
     if (!exit_status && !os_make_folders(b.folder, &why)) {
         exit_status = cli_say(EXIT_ENVIRONMENT, "%s", why.text);
     }
@@ -278,14 +334,17 @@ int cli_run_BUILD(cli *c) {
         exit_status = build_for(&b, &r, c->options.gpu.count ? c->options.gpu.items[i] : NULL);
     }
     progress_clear(&b.progress);
+    if (!exit_status && b.bundle.name && !b.uncompiled) exit_status = write_bundle(&b);
     if (b.uncompiled) {
-        int said =
-            cli_say(EXIT_ENVIRONMENT,
-                    "%d %s not compiled: .tl, .cu, .h and .json are written, .cubin is "
-                    "not ('--no-compile' asks for these alone): %s",
-                    b.uncompiled, b.uncompiled == 1 ? "kernel is" : "kernels are", b.why_not);
+        int said = cli_say(EXIT_ENVIRONMENT,
+                           "%d %s not compiled: .tl, .cu, .h and .json are written, .cubin is "
+                           "not ('--no-compile' asks for these alone)%s: %s",
+                           b.uncompiled, b.uncompiled == 1 ? "kernel is" : "kernels are",
+                           b.bundle.name ? ", and there is no bundle" : "", b.why_not);
         if (!exit_status) exit_status = said;
     }
+    bundle_done(&b.bundle);
+    ftl_product_free(b.bundled);
     ftl_runtime_close(b.runtime);
     request_done(&r);
     return exit_status;

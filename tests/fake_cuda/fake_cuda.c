@@ -70,7 +70,8 @@ EXPORT int cuDeviceGet(int *device, int ordinal) {
 
 EXPORT int cuDeviceGetName(char *name, int length, int device);
 EXPORT int cuDeviceGetName(char *name, int length, int device) {
-    snprintf(name, (size_t)length, "Fake GPU %d", device);
+    if (fake_cuda.device_name) snprintf(name, (size_t)length, "%s", fake_cuda.device_name);
+    else snprintf(name, (size_t)length, "Fake GPU %d", device);
     return 0;
 }
 
