@@ -14,7 +14,7 @@ add_library(flashtl_python SHARED ${FLASHTL_COMMAND_SOURCES} ${FLASHTL_EMBEDDED_
             $<TARGET_OBJECTS:flashtl_objects> $<TARGET_OBJECTS:flashtl_tools>)
 set_target_properties(flashtl_python PROPERTIES OUTPUT_NAME flashtl LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python)
 target_link_libraries(flashtl_python PRIVATE flashtl_tools ${JANSSON_LIBRARY} m Threads::Threads ${CMAKE_DL_LIBS})
-target_link_options(flashtl_python PRIVATE -s -Wl,--exclude-libs,ALL -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
+target_link_options(flashtl_python PRIVATE -s -Wl,--exclude-libs,ALL -Wl,--version-script=${CMAKE_BINARY_DIR}/exports.map)
 if(JANSSON_LIBRARY MATCHES "\\.a$")
   target_sources(flashtl_python PRIVATE cmake/static_jansson.c)
   target_link_options(flashtl_python PRIVATE -Wl,--wrap=stdin)

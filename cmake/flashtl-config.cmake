@@ -1,0 +1,10 @@
+# find_package(flashtl): FTL::shared (flashtl::flashtl) and FTL::static (flashtl::static).
+include(${CMAKE_CURRENT_LIST_DIR}/flashtl-targets.cmake)
+foreach(pair shared=flashtl static=static)
+  string(REPLACE "=" ";" pair ${pair})
+  list(GET pair 0 name)
+  list(GET pair 1 target)
+  if(TARGET flashtl::${target} AND NOT TARGET FTL::${name})
+    add_library(FTL::${name} ALIAS flashtl::${target})
+  endif()
+endforeach()
