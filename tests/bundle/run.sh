@@ -20,6 +20,9 @@ build() { PATH=$work/tools:$PATH "$flashtl" build --no-verify --bundle -o "$work
 build --op gqa --causal --head-dim 64 --gpu t4,a100,l40s,h100,h200 --name small
 build --op gqa --causal --head-dim 128 --gpu t4,h200 --name big
 build --op decode --head-dim 64 --gpu t4,h200 --name few
+build --op gqa --causal --head-dim 128 --gpu t4,h200 --name gqa
+# The document's program, as its reader would put it together.
+sed -n '/^```c$/,/^```$/{/^```/!p}' "$source/docs/packages.md" | $cc -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I "$work/k" -x c -
 
 # As strict as a program may be compiled, in any of these, and the headers in C++.
 cd "$work/k"

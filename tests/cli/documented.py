@@ -34,7 +34,7 @@ LEFT_OUT = (
 STAND_INS = (
     (r"^make (\S+)(.*)", r"make -n -C SOURCES \1 \2"),
     (r"^cmake (?:-S \. )?-B \S+([^&]*).*", r"cmake -S SOURCES -B configured \1"),
-    (r"^(flashtl build .*--gpu t4,l40s,h200 .*)", r"\1 --no-compile --no-verify"),
+    (r"^(flashtl build .*--gpu t4,l40s,h200 )(?:--bundle )?(.*)", r"\1\2 --no-compile --no-verify"),  # the test 'bundle' has bundles
     (r"^(flashtl verify (?!.*--case).*(?:--gpu|--on emulator).*)", r"\1 --case 0"),
 )
 NO_COMPILER = "there is no CUDA compiler here"
