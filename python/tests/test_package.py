@@ -43,7 +43,7 @@ class Package(Case):
         self.assertTrue(os.access(FOLDER / "bin" / "flashtl", os.X_OK))
         self.assertTrue(stat.S_ISREG((FOLDER / "libflashtl.so").lstat().st_mode))
         held = sorted(path.name for path in FOLDER.iterdir() if not path.name.startswith("_"))
-        self.assertEqual(held, ["bin", "libflashtl.so", "torch"])
+        self.assertEqual(held, ["bin", "distributed", "libflashtl.so", "torch"])
         shown = subprocess.run(["nm", "-D", "--defined-only", FOLDER / "libflashtl.so"], capture_output=True, text=True)
         foreign = [line.split()[2] for line in shown.stdout.splitlines() if not line.split()[2].startswith(("ftl_", "flashtl_main"))]
         self.assertEqual(foreign, [])

@@ -9,19 +9,22 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, scale=None, align=None, return_lse=False,
-              layout="bhld", on=None, gpu=None):
+              layout="bhld", on=None, gpu=None, group=None):
     """o, or (o, lse), of (batch, heads, length, d) tensors; layout="blhd" takes (batch, length, heads, d).
 
     The arguments are those of flashtl.attention. q, k and v have gradients; lse and alibi count as given. Where autocast is enabled,
     q, k and v are cast to its type. Tensors of the CPU are computed by the interpreter, of float32, too, or by the emulator of a GPU.
+    With a group of torch.distributed each process has a part of the sequences: see flashtl.distributed.attention.
     """
+    if group is not None:
+        from .. import distributed
+        return distributed.attention(q, k, v, group=group, causal=causal, window=window, softcap=softcap, alibi=alibi, scale=scale,
+                                     return_lse=return_lse, layout=layout, on=on, gpu=gpu)
     if layout not in LAYOUTS:
         raise ValueError(f"layout is {' or '.join(map(repr, LAYOUTS))}; found {layout!r}")
     if on not in (None, *MACHINES):
         raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
-    device = q.device.type
-    if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
-        q, k, v = (tensor.to(torch.get_autocast_dtype(device)) for tensor in (q, k, v))
+    q, k, v = cast(q, k, v)
     length = LAYOUTS[layout][2]
     check(q, k, v, alibi, layout)
     window, softcap, scale = (positive("window", window, is_whole=True), positive("softcap", softcap), positive("scale", scale))
@@ -39,6 +42,14 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, s
     if not return_lse:
         return o
     return o, made[0][1] if len(made) == 1 else torch.cat([one[1] for one in made], 2)
+
+
+def cast(*tensors):
+    """The tensors, of autocast's type where that is enabled."""
+    device = tensors[0].device.type
+    if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
+        return [tensor.to(torch.get_autocast_dtype(device)) for tensor in tensors]
+    return tensors
 
 
 def check(q, k, v, alibi, layout):

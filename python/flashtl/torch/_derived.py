@@ -11,12 +11,13 @@ UNIT = 16  # bytes: what a kernel asks of addresses and strides
 texts = {}
 
 
-def gradient_text(operator, causal, window, softcap, has_alibi, of):
-    """The kernels after the forward pass, which leaves O and lse to them."""
-    key = operator, causal, window, softcap, has_alibi, of
+def gradient_text(operator, causal, window, softcap, has_alibi, of, is_single):
+    """The kernels after the forward pass, which leaves O and lse to them; is_single: gradients in f32, whatever the Inputs are."""
+    key = operator, causal, window, softcap, has_alibi, of, is_single
     if key not in texts:
         whole = derive(attention_sketch(operator, causal, window, softcap, has_alibi, True), of=of, name="<attention>")
-        texts[key] = whole[[match.start() for match in re.finditer("^kernel ", whole, re.M)][1]:]
+        text = whole[[match.start() for match in re.finditer("^kernel ", whole, re.M)][1]:]
+        texts[key] = re.sub(r"^Output d([QKV]) \(", r"Output d\1 f32 (", text, flags=re.M) if is_single else text
     return texts[key]
 
 
@@ -43,16 +44,16 @@ def with_lse(do, dlse, v, o, layout):
     return torch.cat([do, rows, none], 3), torch.cat([v, one], 3), torch.cat([o, torch.zeros_like(rows), none], 3)
 
 
-def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of):
-    """Those of dq, dk and dv that 'of' names, in the layout of q, k and v."""
+def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, is_single=False):
+    """Those of dq, dk and dv that 'of' names, in the layout of q, k and v, and in their type or in float32."""
     dv = v.shape[3]
     if dlse is not None:
         do, v, o = with_lse(do, dlse, v, o, layout)
-    made = {name: torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    made = {name: torch.empty(tensor.shape, dtype=torch.float32 if is_single else tensor.dtype, device=tensor.device)
             for name, tensor in (("Q", q), ("K", k), ("V", v)) if name in of}
     if q.numel() and k.numel():
         options = causal, window, softcap, alibi is not None
-        run(options, {"Q": q, "K": k, "V": v, "O": o, "dO": do}, lse, alibi, scale, layout, on, gpu, made)
+        run(options, {"Q": q, "K": k, "V": v, "O": o, "dO": do}, lse, alibi, scale, layout, on, gpu, is_single, made)
     else:  # nobody sees a key
         for tensor in made.values():
             tensor.zero_()
@@ -61,10 +62,10 @@ def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, 
     return list(made.values())
 
 
-def run(options, given, lse, alibi, scale, layout, on, gpu, made):
+def run(options, given, lse, alibi, scale, layout, on, gpu, is_single, made):
     given = {name: as_heads(plain(tensor), layout) for name, tensor in given.items()}
     heads, kv_heads, d = given["Q"].shape[1], given["K"].shape[1], given["Q"].shape[3]
-    text = gradient_text("mha" if heads == kv_heads else "gqa", *options, tuple(made))
+    text = gradient_text("mha" if heads == kv_heads else "gqa", *options, tuple(made), is_single)
     program = program_of(text, on, gpu, {}, TYPES[str(given["Q"].dtype).rpartition(".")[2]])
     plan = program.plan(program.dtype)
     values = {**given, "lse": lse.contiguous(), "slope": alibi if alibi is None else alibi.contiguous(), "scale": scale or d ** -0.5}
