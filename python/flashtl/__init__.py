@@ -11,12 +11,14 @@ Arrays of NumPy, tensors of PyTorch, and whatever else has DLPack. Neither CUDA 
 from ._append import append
 from ._attention import attention
 from ._errors import DiagnosticError, Error
+from ._flex import flex_attention, sketch_of
 from ._library import configure, derive, gpus, sketch, version
 from ._program import Outputs, Program, Verification, compile
 from ._serving import decode, mla_decode, varlen_attention
+from ._symbols import FunctionError
 
-__all__ = ["DiagnosticError", "Error", "Outputs", "Program", "Verification", "append", "attention", "compile", "configure",
-           "decode", "derive", "gpus", "mla_decode", "sketch", "varlen_attention"]
+__all__ = ["DiagnosticError", "Error", "FunctionError", "Outputs", "Program", "Verification", "append", "attention", "compile", "configure",
+           "decode", "derive", "flex_attention", "gpus", "mla_decode", "sketch", "sketch_of", "varlen_attention"]
 
 
 def __getattr__(name):

@@ -1,0 +1,96 @@
+"""flashtl.flex_attention beside PyTorch's own: one function for both, on tensors."""
+import unittest
+import warnings
+
+import torch
+from torch.nn.attention import flex_attention as flex
+
+import flashtl
+
+BATCH, HEADS, LENGTH, D = 2, 4, 64, 16
+torch.manual_seed(0)
+SLOPES = torch.rand(HEADS)
+DOCUMENT = torch.sort(torch.randint(0, 3, (BATCH, LENGTH)), 1)[0]
+SHIFT = torch.tensor(5)
+SEEN = torch.rand(LENGTH, LENGTH) < 0.5
+
+
+def causal(b, h, q, kv):
+    return q >= kv
+
+
+def near(b, h, q, kv):
+    return torch.abs(q - kv) <= SHIFT
+
+
+def documents(b, h, q, kv):
+    return DOCUMENT[b, q] == DOCUMENT[b][kv]
+
+
+def listed(b, h, q, kv):
+    return SEEN[q, kv].logical_or(q == kv)
+
+
+def natten(b, h, q, kv):
+    x, y = (q // 8).clamp(1, 6), torch.clamp(q % 8, 1, 6)
+    return ((x - kv // 8).abs() <= 1) & ((y - kv % 8).abs() <= 1)
+
+
+def alibi(score, b, h, q, kv):
+    return score + SLOPES[h] * (kv - q)
+
+
+def soft_cap(score, b, h, q, kv):
+    return 20 * torch.tanh(score / 20)
+
+
+def checkerboard(score, b, h, q, kv):
+    return torch.where(torch.abs(kv - q) % 2 == 1, score * 0.5, score)
+
+
+def causal_score(score, b, h, q, kv):
+    return torch.where(q >= kv, score, -float("inf"))
+
+
+def many(score, b, h, q, kv):
+    return torch.sigmoid(score) + torch.minimum(score, score * 2) * torch.exp2(-(h + 1) * 8.0 / 4) + (q - kv).to(torch.float32) * 0.01
+
+
+MASKS = [causal, near, documents, listed, natten, flex.and_masks(causal, documents), flex.or_masks(causal, near)]
+SCORES = [alibi, soft_cap, checkerboard, causal_score, many]
+
+
+class Beside(unittest.TestCase):
+    def same(self, score_mod, mask_mod):
+        q, k, v = (torch.randn(BATCH, HEADS, LENGTH, D) for _ in "qkv")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is not compiled
+            mask = None if mask_mod is None else flex.create_block_mask(mask_mod, BATCH, HEADS, LENGTH, LENGTH, device="cpu")
+            wanted = flex.flex_attention(q, k, v, score_mod, mask)
+        found, lse = flashtl.flex_attention(q, k, v, score_mod, mask and mask.mask_mod, return_lse=True)
+        self.assertIsInstance(found, torch.Tensor)
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+        self.assertEqual(lse.shape, (BATCH, HEADS, LENGTH))
+
+    def test_masks(self):
+        for mask in MASKS:
+            with self.subTest(mask.__name__):
+                self.same(None, mask)
+
+    def test_scores(self):
+        for score in SCORES:
+            with self.subTest(score.__name__):
+                self.same(score, None)
+        self.same(alibi, documents)
+
+    def test_refused(self):
+        q = torch.randn(BATCH, HEADS, LENGTH, D)
+        mask = flex.create_block_mask(causal, BATCH, HEADS, LENGTH, LENGTH, device="cpu")
+        with self.assertRaisesRegex(TypeError, "of a BlockMask that is .mask_mod"):
+            flashtl.flex_attention(q, q, q, None, mask)
+        with self.assertRaisesRegex(flashtl.FunctionError, r"test_torch_flex.py, line \d+\): there is no 'cosh'"):
+            flashtl.sketch_of(lambda score, b, h, q, kv: torch.cosh(score))
+        with self.assertRaisesRegex(flashtl.FunctionError, "ask for one answer"):
+            flashtl.sketch_of(mask_mod=lambda b, h, q, kv: bool(torch.abs(q) > kv))
+        with self.assertRaisesRegex(ValueError, "requires gradients"):
+            flashtl.flex_attention(q.requires_grad_(), q, q, alibi)
