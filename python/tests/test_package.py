@@ -68,6 +68,15 @@ class Command(Case):
         for name in ("verify", "build", "mcp", "bench"):
             self.assertIn(name, overview.stdout + overview.stderr)
 
+    def test_demo(self):
+        """With nothing but what the machine has: 3 where that is no compiler."""
+        run = subprocess.run([pathlib.Path(sys.executable).parent / "flashtl", "demo"], capture_output=True, text=True)
+        if run.returncode == 3:
+            self.skipTest(run.stderr)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        for gpu in ("T4", "A100", "L40S", "H200"):
+            self.assertIn(gpu, run.stdout)
+
     def test_output_that_is_closed(self):
         run = subprocess.run(f"{sys.executable} -m flashtl --help | head -1", shell=True, capture_output=True, text=True)
         self.assertEqual((len(run.stdout.splitlines()), run.stderr), (1, ""))
