@@ -14,11 +14,16 @@ typedef struct group {
     bool takes_rows;
     bool gives_delta; /* for those after it, too */
     bool is_delta_alone;
+    LIST(int) gives; /* items: sums that others take */
+    bool *takes;     /* by item */
+    bool uses_delta;
+    int level; /* of one that gives sums: it takes those of lower levels */
+    bool is_written;
 } group;
 
 typedef struct derivation {
     tape tape;
-    LIST(str) tiled; /* axes that blocks divide: of the Outputs' matrices, and the walked one */
+    LIST(str) tiled; /* axes that blocks divide: of the Outputs' matrices, and the walked ones */
     LIST(group) groups;
     bool *reads_sum;
     text_buffer *out;
@@ -37,7 +42,7 @@ static void find_tiled(derivation *d) {
         for (int k = tl_matrix_begin(axes); k < axes->count; k++)
             if (!axes->items[k].is_bare) add_tiled(d, tl_axis_index(axes, k));
     }
-    if (t->walked.length) add_tiled(d, t->walked);
+    for (int i = 0; i < t->loops.count; i++) add_tiled(d, t->loops.items[i].walked);
 }
 
 /* Each row of the Outputs: what a gradient sums along it, it takes whole. */
@@ -47,9 +52,9 @@ static str row_axis(const tape *t) {
 }
 
 /* The axis that a gradient is summed over: the tiled one that its Input lacks. Of two, rows are
- * taken whole.
+ * taken whole; else the last is walked, and kernels before it sum over the others.
  */
-static bool find_walk(derivation *d, int at, str *walk, bool *takes_rows) {
+static void find_walk(derivation *d, int at, str *walk, bool *takes_rows) {
     const tape_item *load = &d->tape.items.items[at];
     str *lacking = arena_array(d->tape.memory, str, d->tiled.count + 1), row = row_axis(&d->tape);
     int count = 0;
@@ -60,30 +65,39 @@ static bool find_walk(derivation *d, int at, str *walk, bool *takes_rows) {
     }
     *takes_rows =
         count == 2 && row.length && (str_equal(lacking[0], row) || str_equal(lacking[1], row));
-    if (count > 2 || (count == 2 && !*takes_rows))
-        return tape_refuse(&d->tape, load->from,
-                           "the gradient of %.*s is a sum over %.*s and over %.*s: two walks, for "
-                           "which there is no rule yet",
-                           STR_ARGS(load->tensor), STR_ARGS(lacking[0]), STR_ARGS(lacking[1]));
-    *walk = count ? lacking[*takes_rows && str_equal(lacking[0], row)] : STR("");
+    *walk = count > 1 && !*takes_rows ? write_last_summed(&d->tape, at, lacking, count)
+            : count                   ? lacking[*takes_rows && str_equal(lacking[0], row)]
+                                      : STR("");
+}
+
+/* Are both made of the same blocks? */
+static bool has_same_blocks(const derivation *d, int a, int b) {
+    for (int i = 0; i < d->tiled.count; i++)
+        if (tape_has_axis(&d->tape, a, d->tiled.items[i]) !=
+            tape_has_axis(&d->tape, b, d->tiled.items[i]))
+            return false;
     return true;
 }
 
-static group *group_of(derivation *d, str walk) {
+/* Where a gradient is made by this walk: 'of' is the Input's value; TAPE_NONE: delta alone yet. */
+static group *group_of(derivation *d, str walk, int of) {
     for (int i = 0; i < d->groups.count; i++) {
         group *g = &d->groups.items[i];
-        if (!g->is_delta_alone && str_equal(g->walk, walk)) return g;
+        int first = g->loads.count ? d->tape.items.items[g->loads.items[0]].value : of;
+        if (!g->is_delta_alone && str_equal(g->walk, walk) && has_same_blocks(d, first, of))
+            return g;
     }
     list_push(d->tape.memory, &d->groups, (group){.walk = walk});
     return &d->groups.items[d->groups.count - 1];
 }
 
-static bool find_groups(derivation *d) {
+static bool find_groups(derivation *d, bool is_delta_alone) {
     tape *t = &d->tape;
-    bool needs_delta = t->delta != TAPE_NONE && str_equal(t->normalised, t->walked);
-    group delta = {.walk = t->walked, .gives_delta = true, .is_delta_alone = true};
-    if (needs_delta && t->delta_walks) list_push(t->memory, &d->groups, delta);
-    else if (needs_delta) group_of(d, t->walked)->gives_delta = true;
+    str softmax_walk = tape_softmax_walk(t);
+    bool needs_delta = t->delta != TAPE_NONE && softmax_walk.length;
+    group delta = {.walk = softmax_walk, .gives_delta = true, .is_delta_alone = true};
+    if (needs_delta && (t->delta_walks || is_delta_alone)) list_push(t->memory, &d->groups, delta);
+    else if (needs_delta) group_of(d, softmax_walk, TAPE_NONE)->gives_delta = true;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool has_gradient = tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE;
@@ -91,8 +105,8 @@ static bool find_groups(derivation *d) {
         bool takes_rows;
         if (!has_gradient) continue;
         if (!share_is_known(t, item->from, &tape_wanted(t, item)->parameter)) return false;
-        if (!find_walk(d, i, &walk, &takes_rows)) return false;
-        group *g = group_of(d, walk);
+        find_walk(d, i, &walk, &takes_rows);
+        group *g = group_of(d, walk, item->value);
         list_push(t->memory, &g->loads, i);
         g->takes_rows |= takes_rows;
     }
@@ -151,7 +165,7 @@ static void leave_sums(derivation *d, tl_kernel *kernel) {
         if (!d->reads_sum[i] || write_sum_store(t, i)) continue;
         add_output(d, kernel, tensor, write_axes(t, t->sums.items[i].value));
         tl_statement *loop = kernel->body.first;
-        while (loop->kind != TL_FOR) loop = loop->next;
+        for (int n = 0; loop->kind != TL_FOR || n++ < t->sums.items[i].loop;) loop = loop->next;
         tl_block copy = tl_quote(t->memory, "Copy %.*s from register to global and get %.*s",
                                  STR_ARGS(name), STR_ARGS(tensor));
         tl_insert_after(&kernel->body, loop, copy.first);
@@ -203,6 +217,12 @@ static tl_program *forward(derivation *d) {
 
 static str kernel_name(const derivation *d, const group *g) {
     const tape *t = &d->tape;
+    int number = 1; /* among those that give sums */
+    for (const group *other = d->groups.items; other != g; other++)
+        number += other->gives.count > 0;
+    if (g->gives.count)
+        return str_format(t->memory, number > 1 ? "%.*s_sums_%d" : "%.*s_sums",
+                          STR_ARGS(t->kernel->name), number);
     str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name),
                           g->loads.count ? "gradient" : "delta");
     for (int i = 0; i < g->loads.count; i++)
@@ -211,14 +231,17 @@ static str kernel_name(const derivation *d, const group *g) {
     return name;
 }
 
-static bool write_group(derivation *d, const group *g) {
-    tape *t = &d->tape;
+static write_kernel kernel_of(const derivation *d, const group *g) {
+    const tape *t = &d->tape;
     str *tiled = arena_array(t->memory, str, d->tiled.count + 1);
     write_kernel k = {.name = kernel_name(d, g),
                       .loads = g->loads.items,
                       .load_count = g->loads.count,
                       .walk = g->walk,
                       .tiled = tiled,
+                      .gives = g->gives.items,
+                      .give_count = g->gives.count,
+                      .takes = g->takes,
                       .gives_delta = g->gives_delta,
                       .takes_delta = d->groups.items[0].gives_delta && !g->gives_delta};
     for (int i = 0; i < d->tiled.count; i++) {
@@ -229,11 +252,136 @@ static bool write_group(derivation *d, const group *g) {
         tiled[k.tiled_count++] = axis;
         if (!k.grid.length && !is_walked) k.grid = axis;
     }
+    return k;
+}
+
+static bool write_group(derivation *d, const group *g) {
+    tape *t = &d->tape;
+    write_kernel k = kernel_of(d, g);
     if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
     for (int i = 0; i < g->loads.count; i++) {
         const tl_parameter *of = &tape_wanted(t, &t->items.items[g->loads.items[i]])->parameter;
         if (!share_is_whole(t, of)) share_write(t, of, d->out);
     }
+    return true;
+}
+
+/* --- sums that take kernels of their own ------------------------------------------------------ */
+
+static group *giver_of(derivation *d, int item) {
+    for (int i = 0; i < d->groups.count; i++)
+        for (int k = 0; k < d->groups.items[i].gives.count; k++)
+            if (d->groups.items[i].gives.items[k] == item) return &d->groups.items[i];
+    return NULL;
+}
+
+static bool is_cut_named(const tape *t, str name) {
+    for (int i = 0; i < t->cuts.count; i++)
+        if (str_equal(t->cuts.items[i].tensor, name)) return true;
+    return false;
+}
+
+static void add_cut(derivation *d, int item) {
+    tape *t = &d->tape;
+    str of = t->values.items[t->items.items[item].value].name;
+    bool is_sum = t->items.items[item].over.length > 0;
+    str base = str_format(t->memory, is_sum ? "%.*s_sum" : "%.*s_tile",
+                          STR_ARGS(of.length ? of : STR("part")));
+    str name;
+    const char *wanted = str_copy_z(t->memory, base);
+    for (int n = 2; name = tape_free_name(t, wanted), is_cut_named(t, name); n++)
+        wanted = str_copy_z(t->memory, str_format(t->memory, "%.*s_%d", STR_ARGS(base), n));
+    tape_cut cut = {item, name};
+    list_push(t->memory, &t->cuts, cut);
+    group g = {.walk = t->items.items[item].over};
+    list_push(t->memory, &g.gives, item);
+    list_push(t->memory, &d->groups, g);
+}
+
+/* The last of its gradients gets a kernel of its own. */
+static void split_group(derivation *d, int at) {
+    group *g = &d->groups.items[at];
+    group other = {.walk = g->walk, .takes_rows = g->takes_rows};
+    list_push(d->tape.memory, &other.loads, g->loads.items[--g->loads.count]);
+    list_push(d->tape.memory, &d->groups, other);
+}
+
+/* Which sums each kernel takes; those that give them come to the groups' end. */
+static bool plan_groups(derivation *d) {
+    tape *t = &d->tape;
+    for (int i = 0; i < d->groups.count; i++) {
+        bool *takes = arena_array(t->memory, bool, t->items.count);
+        d->groups.items[i].takes = takes;
+        for (;;) {
+            write_kernel k = kernel_of(d, &d->groups.items[i]);
+            write_needs needs;
+            bool is_possible = write_is_possible(t, &k, &needs);
+            d->groups.items[i].uses_delta = needs.uses_delta;
+            if (is_possible && needs.sums_turned && k.load_count > 1) {
+                split_group(d, i);
+                continue;
+            }
+            if (is_possible) break;
+            if (needs.cut == TAPE_NONE) return false;
+            takes[needs.cut] = true;
+            if (!giver_of(d, needs.cut)) add_cut(d, needs.cut);
+        }
+    }
+    return true;
+}
+
+/* How many kernels that give sums come before this one, at most. */
+static int level_of(derivation *d, const group *g) {
+    int level = 0;
+    for (int i = 0; i < d->tape.items.count; i++) {
+        int below = g->takes[i] ? level_of(d, giver_of(d, i)) + 1 : 0;
+        if (below > level) level = below;
+    }
+    return level;
+}
+
+static bool can_be_joined(const derivation *d, const group *a, const group *b) {
+    const tape *t = &d->tape;
+    int of_a = t->items.items[a->gives.items[0]].value;
+    int of_b = t->items.items[b->gives.items[0]].value;
+    return has_same_blocks(d, of_a, of_b) && str_equal(a->walk, b->walk) && a->level == b->level &&
+           a->uses_delta == b->uses_delta;
+}
+
+/* Sums that walk the same axis and need the same kernels before them, in one. */
+static void join_givers(derivation *d) {
+    tape *t = &d->tape;
+    for (int i = 0; i < d->groups.count; i++)
+        d->groups.items[i].level = level_of(d, &d->groups.items[i]);
+    for (int i = 0; i < d->groups.count; i++)
+        for (int k = i + 1; k < d->groups.count; k++) {
+            group *a = &d->groups.items[i], *b = &d->groups.items[k];
+            if (!a->gives.count || !b->gives.count || !can_be_joined(d, a, b)) continue;
+            for (int n = 0; n < b->gives.count; n++)
+                list_push(t->memory, &a->gives, b->gives.items[n]);
+            for (int n = 0; n < t->items.count; n++) a->takes[n] |= b->takes[n];
+            b->gives.count = 0, b->is_written = true;
+        }
+}
+
+/* After those that give what it takes. */
+static bool write_after_givers(derivation *d, group *g) {
+    if (g->is_written) return true;
+    g->is_written = true;
+    for (int i = 0; i < d->tape.items.count; i++)
+        if (g->takes[i] && !write_after_givers(d, giver_of(d, i))) return false;
+    if (g->uses_delta && !write_after_givers(d, &d->groups.items[0])) return false;
+    return write_group(d, g);
+}
+
+/* Delta takes a kernel of its own where sums do, which may need it. */
+static bool find_kernels(derivation *d) {
+    if (!find_groups(d, false) || !plan_groups(d)) return false;
+    if (d->tape.cuts.count && d->groups.items[0].gives_delta) {
+        d->groups.count = d->tape.cuts.count = 0;
+        if (!find_groups(d, true) || !plan_groups(d)) return false;
+    }
+    join_givers(d);
     return true;
 }
 
@@ -289,13 +437,13 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
     d.reads_sum = arena_array(memory, bool, t->sums.count + 1);
     if (!tape_reverse(t) || !find_missing(t)) return false;
     find_tiled(&d);
-    if (!find_groups(&d)) return false;
+    if (!find_kernels(&d)) return false;
     text_buffer gradients, *own = out;
     text_init_in(&gradients, memory);
     d.out = &gradients;
     write_notes(&d, &gradients);
     for (int i = 0; i < d.groups.count; i++)
-        if (!write_group(&d, &d.groups.items[i])) return false;
+        if (!write_after_givers(&d, &d.groups.items[i])) return false;
     tl_print(forward(&d), own);
     text_add_z(own, "\n");
     text_add(own, (str){gradients.data, gradients.length});

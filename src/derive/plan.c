@@ -14,13 +14,29 @@ bool writer_same_axes(const tape_value *a, const tape_value *b) {
 /* --- what is needed --------------------------------------------------------------------------- */
 
 bool writer_loads(const writer *w, const tape_item *item) {
-    return item->kind == TAPE_LOAD || (w->k->takes_delta && item->value == w->t->delta);
+    bool is_taken = w->k->takes && w->k->takes[item - w->t->items.items];
+    return item->kind == TAPE_LOAD || is_taken || (w->k->takes_delta && item->value == w->t->delta);
+}
+
+static int maker_of(const tape *t, int value) {
+    int at = t->items.count - 1;
+    while (t->items.items[at].value != value) at--;
+    return at;
+}
+
+bool writer_sums_turned(const writer *w, const tape_item *item) {
+    if (item->kind != TAPE_COMPUTE || item->operation == TL_GEMM || !item->over.length)
+        return false;
+    const tape_value *of = &w->t->values.items[item->operands[0].value];
+    const tape_item *maker = &w->t->items.items[maker_of(w->t, item->operands[0].value)];
+    return of->axis_count == 2 && str_equal(of->axes[0], item->over) && writer_loads(w, maker);
 }
 
 static void need(writer *w, const tape_item *item, int value) {
     if (value == TAPE_NONE) return;
     shown *s = &w->values[value];
     s->is_live = true;
+    if (writer_sums_turned(w, item)) return;
     if (item->operation == TL_GEMM) s->is_multiplied = true;
     else s->is_computed_with = true;
 }
@@ -30,6 +46,10 @@ static void find_live(writer *w) {
     for (int i = 0; i < w->k->load_count; i++) {
         shown *gradient = &w->values[tape_gradient(t, w->k->loads[i])];
         gradient->is_live = gradient->is_computed_with = true; /* (stored from registers) */
+    }
+    for (int i = 0; i < w->k->give_count; i++) {
+        shown *given = &w->values[t->items.items[w->k->gives[i]].value];
+        given->is_live = given->is_computed_with = true;
     }
     if (w->k->gives_delta)
         w->values[t->delta].is_live = w->values[t->delta].is_computed_with = true;
@@ -41,17 +61,32 @@ static void find_live(writer *w) {
     }
 }
 
-bool write_meets(tape *t, int load, str axis) {
+static shown *live_of(tape *t, int load) {
     write_kernel k = {.loads = &load, .load_count = 1, .takes_delta = t->delta != TAPE_NONE};
     writer w = {.t = t, .k = &k, .values = arena_array(t->memory, shown, t->values.count)};
     find_live(&w);
+    return w.values;
+}
+
+bool write_meets(tape *t, int load, str axis) {
+    const shown *values = live_of(t, load);
     for (int i = 0; i < t->values.count; i++)
-        if (w.values[i].is_live && tape_has_axis(t, i, axis)) return true;
+        if (values[i].is_live && tape_has_axis(t, i, axis)) return true;
     return false;
 }
 
 static bool is_summed_over(const tape_item *item, str axis) {
     return item->kind == TAPE_COMPUTE && item->over.length && str_equal(item->over, axis);
+}
+
+str write_last_summed(tape *t, int load, const str *axes, int count) {
+    const shown *values = live_of(t, load);
+    for (int i = t->items.count - 1; i >= 0; i--)
+        for (int k = 0; k < count; k++)
+            if (values[t->items.items[i].value].is_live &&
+                is_summed_over(&t->items.items[i], axes[k]))
+                return axes[k];
+    return axes[0];
 }
 
 static section ready_of(const writer *w, const tape_item *item) {
@@ -63,12 +98,41 @@ static section ready_of(const writer *w, const tape_item *item) {
     return latest;
 }
 
+/* A sum may be left in memory where it is no matrix of two blocked axes, which has no bound. */
+static bool can_be_cut(const writer *w, int item) {
+    const tape *t = w->t;
+    int tiled = 0;
+    for (int n = 0; n < w->k->tiled_count; n++)
+        tiled += tape_has_axis(t, t->items.items[item].value, w->k->tiled[n]);
+    for (int i = 0; i < w->k->give_count; i++)
+        if (w->k->gives[i] == item) return false;
+    return tiled < 2;
+}
+
+/* Of what is known after the loop alone, the sum over the loop. */
+static int sum_behind(const writer *w, int item) {
+    const tape_item *of = &w->t->items.items[item];
+    for (int k = 0; k < of->operand_count + of->use_count; k++) {
+        int value = tape_read_value(of, k);
+        if (value == TAPE_NONE || w->values[value].ready != AFTER) continue;
+        int maker = maker_of(w->t, value);
+        return is_summed_over(&w->t->items.items[maker], w->k->walk) ? maker : sum_behind(w, maker);
+    }
+    return TAPE_NONE;
+}
+
 static bool reads_inside(const writer *w, const tape_item *item) {
     for (int k = 0; k < item->operand_count; k++) {
         int value = item->operands[k].value;
         if (value != TAPE_NONE && w->values[value].ready == INSIDE) return true;
     }
     return false;
+}
+
+static bool wants_cut(writer *w, int item) {
+    if (item == TAPE_NONE || !can_be_cut(w, item)) return false;
+    w->cut = item;
+    return true;
 }
 
 /* Where each item stands: before the loop, in it, or after it. */
@@ -81,19 +145,21 @@ static bool find_sections(writer *w) {
              is_summed = !is_loaded && is_summed_over(item, w->k->walk);
         for (int n = 0; n < w->k->tiled_count && !is_loaded; n++)
             if (is_summed_over(item, w->k->tiled[n]) && !is_summed)
-                return tape_refuse(t, item->from,
-                                   "its gradient is a sum over %.*s and over %.*s: two walks, for "
-                                   "which there is no rule yet",
-                                   STR_ARGS(item->over), STR_ARGS(w->k->walk));
+                return wants_cut(w, i) ||
+                       tape_refuse(t, item->from,
+                                   "a gradient needs a sum over %.*s here that is a matrix of two "
+                                   "blocked axes, for which there is no rule yet",
+                                   STR_ARGS(item->over));
         section ready = is_loaded ? BEFORE : ready_of(w, item);
         if (ready == BEFORE && (is_summed || tape_has_axis(t, item->value, w->k->walk)))
             ready = INSIDE;
         if (ready == AFTER &&
             (reads_inside(w, item) || is_summed || tape_has_axis(t, item->value, w->k->walk)))
-            return tape_refuse(
-                t, item->from,
-                "its gradient needs a second walk over %.*s, for which there is no rule yet",
-                STR_ARGS(w->k->walk));
+            return wants_cut(w, sum_behind(w, i)) ||
+                   tape_refuse(
+                       t, item->from,
+                       "its gradient needs a second walk over %.*s, for which there is no rule yet",
+                       STR_ARGS(w->k->walk));
         w->sections[i] = ready;
         w->values[item->value].ready = is_summed ? AFTER : ready;
     }
@@ -118,6 +184,8 @@ static void find_last_uses(writer *w) {
     int end = SECTIONS * t->items.count;
     for (int i = 0; i < w->k->load_count; i++)
         w->values[tape_gradient(t, w->k->loads[i])].last_use = end;
+    for (int i = 0; i < w->k->give_count; i++)
+        w->values[t->items.items[w->k->gives[i]].value].last_use = end;
     if (w->k->gives_delta) w->values[t->delta].last_use = end;
 }
 
@@ -134,6 +202,8 @@ static str first_of_product(const writer *w, int value) {
         if (tape_gradient(t, w->k->loads[i]) == value)
             return t->values.items[t->items.items[w->k->loads[i]].value].axes[0];
     }
+    for (int i = 0; i < w->k->give_count; i++)
+        if (t->items.items[w->k->gives[i]].value == value) return v->axes[0];
     for (int i = 0; i < w->k->load_count; i++) {
         const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];
         if (writer_same_axes(of, v)) return of->axes[0];
@@ -168,10 +238,56 @@ static void find_orders(writer *w) {
     }
 }
 
+/* Does a tile lie as a product was chosen to lie? Else it lies as in memory. */
+static bool lies_as_product(const writer *w, int value) {
+    const tape_item *maker = &w->t->items.items[maker_of(w->t, value)];
+    if (writer_loads(w, maker)) return false;
+    if (maker->operation == TL_GEMM) return true;
+    for (int k = 0; k < maker->operand_count; k++) {
+        int operand = maker->operands[k].value;
+        if (operand != TAPE_NONE && w->t->values.items[operand].axis_count == 2)
+            return lies_as_product(w, operand);
+    }
+    return false;
+}
+
+/* A tile that is made of what lies in rows and summed along columns goes by memory: it is copied
+ * from there the other way round.
+ */
+static bool find_turned(writer *w) {
+    const tape *t = w->t;
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        int of = item->operands[0].value;
+        bool is_sum = w->values[item->value].is_live && !writer_loads(w, item) &&
+                      item->operation == TL_ROW_SUM && str_equal(item->over, w->k->walk);
+        if (!is_sum || t->values.items[of].axis_count != 2 || writer_sums_turned(w, item)) continue;
+        if (!str_equal(w->values[of].first, item->over) || lies_as_product(w, of)) continue;
+        w->cut = maker_of(t, of);
+        return true;
+    }
+    return false;
+}
+
 bool writer_plan(writer *w) {
+    w->cut = TAPE_NONE;
     find_live(w);
     find_orders(w);
-    if (!find_sections(w)) return false;
+    if (find_turned(w)) return false;
+    if (!find_sections(w) || w->cut != TAPE_NONE) return false;
     find_last_uses(w);
     return true;
+}
+
+bool write_is_possible(tape *t, const write_kernel *k, write_needs *needs) {
+    writer w = {.t = t, .k = k};
+    w.values = arena_array(t->memory, shown, t->values.count);
+    w.sections = arena_array(t->memory, section, t->items.count);
+    bool is_possible = writer_plan(&w);
+    *needs = (write_needs){.cut = w.cut};
+    for (int i = 0; i < t->items.count; i++)
+        needs->sums_turned |=
+            w.values[t->items.items[i].value].is_live && writer_sums_turned(&w, &t->items.items[i]);
+    needs->uses_delta = k->takes_delta && w.values[t->delta].is_live;
+    return is_possible;
 }

@@ -251,7 +251,7 @@ static bool is_stored(const tape *t, int value) {
 static bool ends_in_weights(const tape *t, int value) {
     bool is_used = false;
     if (is_stored(t, value)) return false;
-    for (int i = 0; i < t->body_items; i++) {
+    for (int i = 0; i < t->forward_items; i++) {
         const tape_item *item = &t->items.items[i];
         for (int k = 0; k < item->operand_count; k++) {
             if (item->operands[k].value != value) continue;
@@ -371,8 +371,7 @@ static bool keeps_linear(const tape *t, const tape_item *item, unsigned operands
  */
 static bool find_delta(reversal *r) {
     tape *t = r->t;
-    bool is_local = t->weights == TAPE_NONE || !str_equal(t->normalised, t->walked);
-    if (is_local || !r->is_active[t->scores]) return true;
+    if (!tape_softmax_walk(t).length || !r->is_active[t->scores]) return true;
     bool *is_linear = arena_array(t->memory, bool, r->value_count);
     bool *is_counted = arena_array(t->memory, bool, t->sums.count + 1);
     is_linear[t->weights] = true;
@@ -380,7 +379,7 @@ static bool find_delta(reversal *r) {
                   .axes[str_equal(t->values.items[t->weights].axes[0], t->normalised)];
     t->delta_walks = is_stored(t, t->weights);
     if (t->delta_walks) return true;
-    for (int i = 0; i < t->body_items; i++) {
+    for (int i = 0; i < t->forward_items; i++) {
         tape_item item = t->items.items[i];
         unsigned operands = linear_operands(&item, is_linear);
         if (!operands) continue;
@@ -450,10 +449,11 @@ bool tape_reverse(tape *t) {
     r.is_active = arena_array(t->memory, bool, value_count);
     find_active(&r);
     if (!load_gradients(&r)) return false;
-    for (int i = item_count - 1; i >= t->body_items; i--)
+    int loop_end = t->softmax_loop == TAPE_NONE ? 0 : t->loops.items[t->softmax_loop].end;
+    for (int i = item_count - 1; i >= 0; i--) {
+        bool is_last_in_loop = i == loop_end - 1;
+        if (is_last_in_loop && !find_delta(&r)) return false;
         if (!reverse_item(&r, t->items.items[i])) return false;
-    if (!find_delta(&r)) return false;
-    for (int i = t->body_items - 1; i >= 0; i--)
-        if (!reverse_item(&r, t->items.items[i])) return false;
+    }
     return widen_gradients(&r, item_count);
 }

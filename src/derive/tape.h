@@ -57,8 +57,9 @@ typedef struct tape_item {
     const tl_statement *from; /* of the sketch, for messages */
 } tape_item;
 
-/* A sum over the blocks of the loop, or what a Fill before it leaves in it. */
+/* A sum over the blocks of a loop, or what a Fill before it leaves in it. */
 typedef struct tape_sum {
+    int loop;
     str name; /* of its tile */
     int value;
     int start;       /* what its tile has before the loop; TAPE_NONE: numbers */
@@ -72,17 +73,31 @@ typedef struct tape_store {
     bool is_statistic; /* made of a softmax's m and l: no gradient comes to it */
 } tape_store;
 
+/* A loop that walks an axis in blocks. */
+typedef struct tape_loop {
+    const tl_statement *statement;
+    str walked; /* an index name */
+    int end;    /* items before this one are made in it or before it */
+} tape_loop;
+
+/* A sum that takes a walk of its own: a kernel before those that need it leaves it in memory. */
+typedef struct tape_cut {
+    int item;
+    str tensor;
+} tape_cut;
+
 typedef struct tape {
     arena *memory;
     diag_list *diags;
     tl_kernel *kernel;
-    const tl_statement *loop; /* NULL: there is none */
-    str walked;               /* by the loop: an index name; empty where there is none */
+    LIST(tape_loop) loops;
+    LIST(tape_cut) cuts;
     LIST(tape_value) values;
     LIST(tape_item) items;
     LIST(tape_sum) sums;
     LIST(tape_store) stores;
-    int body_items;               /* items from here on are made after the loop */
+    int forward_items;            /* items from here on are made of gradients */
+    int softmax_loop;             /* TAPE_NONE: it stands in no loop */
     int scores, shifted, weights; /* of the softmax: before it, less lse, after it; TAPE_NONE */
     str normalised;               /* the axis over which its weights sum to 1 */
     str lse_tensor;               /* the Output that has the log-sum-exp, or will */
@@ -96,6 +111,9 @@ typedef struct tape {
 /* Reads a bound sketch of one kernel, axes inferred. False: reported. */
 bool tape_read(tape *t, tl_kernel *kernel, arena *memory, diag_list *diags);
 
+/* Finds its loops and its log-sum-exp; a part of tape_read. False: reported. */
+bool tape_outline(tape *t);
+
 /* Adds the gradients of all Inputs that the stores depend on. False: reported. */
 bool tape_reverse(tape *t);
 
@@ -106,6 +124,11 @@ int tape_read_value(const tape_item *item, int n);
 /* The gradient that was made of what an item loads. */
 int tape_gradient(const tape *t, int load);
 bool tape_has_axis(const tape *t, int value, str axis);
+bool tape_is_walked(const tape *t, str axis); /* by any loop */
+/* The axis that the softmax's loop walks, where weights sum to 1 along it; empty: they do in a
+ * tile.
+ */
+str tape_softmax_walk(const tape *t);
 /* An Input of numbers that a gradient may be of: neither places and codes nor a scalar. */
 bool tape_is_number(const tl_statement *s);
 /* Where the sketch takes numbers of an Input otherwise than by copying it: through a view, or

@@ -84,11 +84,23 @@ const tape_store *write_sum_store(const tape *t, int sum) {
 str write_sum_tensor(const tape *t, int sum) {
     const tape_store *store = write_sum_store(t, sum);
     if (store) return store->output->parameter.name;
-    str wanted = str_format(t->memory, "%.*s_saved", STR_ARGS(t->sums.items[sum].name));
+    str name = t->sums.items[sum].name;
+    int before = 0; /* of other loops, and called so */
+    for (int i = 0; i < sum; i++) before += str_equal(t->sums.items[i].name, name);
+    str wanted = str_format(t->memory, "%.*s_saved", STR_ARGS(name));
+    if (before) wanted = str_format(t->memory, "%.*s_%d", STR_ARGS(wanted), before + 1);
     return tape_free_name(t, str_copy_z(t->memory, wanted));
 }
 
+str write_cut_tensor(const tape *t, int item) {
+    for (int i = 0; i < t->cuts.count; i++)
+        if (t->cuts.items[i].item == item) return t->cuts.items[i].tensor;
+    return STR("");
+}
+
 static str tensor_of(const writer *w, const tape_item *item) {
+    if (item->kind != TAPE_LOAD && w->k->takes && w->k->takes[item - w->t->items.items])
+        return write_cut_tensor(w->t, (int)(item - w->t->items.items));
     if (item->kind != TAPE_LOAD) return STR("delta");
     return item->sum ? write_sum_tensor(w->t, item->sum - 1) : item->tensor;
 }
@@ -110,7 +122,7 @@ static void write_load(writer *w, int i, const tape_item *item) {
     s->is_copied = true;
     if (item->sum) w->reads_sum[item->sum - 1] = true;
     if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
-    if (!s->is_computed_with) return;
+    if (!s->is_computed_with) return; /* a product's, or copied otherwise */
     s->name =
         s->is_multiplied ? fresh(w, str_format(w->t->memory, "%.*s_r", STR_ARGS(name))) : name;
     write_copy(w, w->sections[i], tensor, "register", s->name);
@@ -201,12 +213,56 @@ static const tape_item *find_accumulation(const writer *w, int i) {
     return NULL;
 }
 
+static const tl_axes *axes_of_tensor(const tape *t, str tensor) {
+    const tl_axes *found = &t->stores.items[0].output->parameter.axes; /* of what is made here */
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        bool is_tensor = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        bool is_gradient = s->kind == TL_OUTPUT && tensor.length > 1 && tensor.data[0] == 'd' &&
+                           str_equal(s->parameter.name, (str){tensor.data + 1, tensor.length - 1});
+        if (is_tensor && str_equal(s->parameter.name, tensor)) return &s->parameter.axes;
+        if (is_gradient) found = &s->parameter.axes;
+    }
+    return found;
+}
+
+/* A view of what is loaded, its columns first, and the tile that is copied of it. */
+static str write_turned(writer *w, int i, const tape_item *load) {
+    tape *t = w->t;
+    str tensor = tensor_of(w, load), axes = STR(""), element = STR("");
+    str name = fresh(w, str_format(t->memory, "%.*s_turned", STR_ARGS(tensor)));
+    const tl_axes *all = axes_of_tensor(t, tensor);
+    const tape_value *v = &t->values.items[load->value];
+    for (int k = 0; k < tl_matrix_begin(all); k++) {
+        str at = tl_expr_text(t->memory, all->items[k].coordinate);
+        str extent = tl_expr_text(t->memory, all->items[k].extent);
+        axes = str_format(t->memory, "%.*s%s%.*s in %.*s", STR_ARGS(axes), k ? ", " : "",
+                          STR_ARGS(at), STR_ARGS(extent));
+        element = str_format(t->memory, "%.*s%.*s, ", STR_ARGS(element), STR_ARGS(at));
+    }
+    if (load->sum) w->reads_sum[load->sum - 1] = true;
+    text_format(&w->views, "let %.*s (%.*s%s%.*s, %.*s) = %.*s[%.*s%.*s, %.*s]\n", STR_ARGS(name),
+                STR_ARGS(axes), axes.length ? "; " : "", STR_ARGS(write_axis(t, v->axes[1])),
+                STR_ARGS(write_axis(t, v->axes[0])), STR_ARGS(tensor), STR_ARGS(element),
+                STR_ARGS(v->axes[0]), STR_ARGS(v->axes[1]));
+    write_copy(w, w->sections[i], name, "register", name);
+    return name;
+}
+
 static void write_contraction(writer *w, int i, const tape_item *item, str name) {
     tape *t = w->t;
     bool is_added = str_equal(item->over, w->k->walk) || find_accumulation(w, i);
     const char *into = is_added ? "accumulate" : "get";
     if (item->operation != TL_GEMM) {
         int of = item->operands[0].value;
+        if (writer_sums_turned(w, item)) {
+            const tape_item *load = t->items.items;
+            while (load->value != of) load++;
+            str turned_name = write_turned(w, i, load);
+            add_line(w, w->sections[i], "Compute %s %.*s and %s %.*s",
+                     tl_operation_name(item->operation), STR_ARGS(turned_name), into,
+                     STR_ARGS(name));
+            return;
+        }
         bool is_first = str_equal(w->values[of].first, item->over);
         add_line(w, w->sections[i], "Compute %s %.*s%s and %s %.*s",
                  tl_operation_name(item->operation), STR_ARGS(w->values[of].name),
@@ -232,7 +288,8 @@ static void write_item(writer *w, int i) {
     }
     str name = name_of(w, i, item);
     w->values[item->value].name = name;
-    bool is_done = item->accumulates && str_equal(operand_text(w, &item->operands[1]), name);
+    bool is_done = item->accumulates && str_equal(operand_text(w, &item->operands[0]),
+                                                  operand_text(w, &item->operands[1]));
     if (is_done) return;
     if (item->kind == TAPE_MASK) {
         write_mask(w, i, item, name);
@@ -365,6 +422,10 @@ static void write_text(writer *w, text_buffer *out) {
         text_add(&outputs, output_line(t, &t->items.items[w->k->loads[i]]));
         text_add_z(&outputs, "\n");
     }
+    for (int i = 0; i < w->k->give_count; i++)
+        text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n",
+                    STR_ARGS(write_cut_tensor(t, w->k->gives[i])), STR_ARGS(write_prefix(t)),
+                    STR_ARGS(write_axes(t, t->items.items[w->k->gives[i]].value)));
     if (w->k->gives_delta)
         text_format(&outputs, "Output delta f32 (%.*s%.*s)\n", STR_ARGS(write_prefix(t)),
                     STR_ARGS(write_axes(t, t->delta)));
@@ -376,6 +437,7 @@ static void write_text(writer *w, text_buffer *out) {
         text_add_z(&inputs, "\n");
     }
     text_add(&inputs, (str){outputs.data, outputs.length});
+    text_add(&inputs, (str){w->views.data, w->views.length});
     text_add_z(&inputs, "\n");
     text_add(&inputs, (str){body.data, body.length});
     text_add_z(&inputs, "\n");
@@ -389,6 +451,7 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
     w.values = arena_array(t->memory, shown, t->values.count);
     w.sections = arena_array(t->memory, section, t->items.count);
     for (int i = 0; i < SECTIONS; i++) text_init_in(&w.lines[i], t->memory);
+    text_init_in(&w.views, t->memory);
     for (int i = 0; i < t->kernel->symbol_count; i++) {
         const tl_symbol *symbol = t->kernel->symbols[i];
         bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE;
@@ -400,6 +463,8 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
     for (int i = 0; i < k->load_count; i++)
         write_store(&w, tape_gradient(t, k->loads[i]),
                     gradient_name(t, &t->items.items[k->loads[i]]));
+    for (int i = 0; i < k->give_count; i++)
+        write_store(&w, t->items.items[k->gives[i]].value, write_cut_tensor(t, k->gives[i]));
     if (k->gives_delta) write_store(&w, t->delta, STR("delta"));
     write_text(&w, out);
     return true;

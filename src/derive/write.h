@@ -14,7 +14,21 @@ typedef struct write_kernel {
     const str *tiled; /* all axes that blocks divide */
     int tiled_count;
     bool gives_delta, takes_delta;
+    const int *gives; /* items of the tape: sums that kernels after it take */
+    int give_count;
+    const bool *takes; /* by item: those that it takes; NULL: none */
 } write_kernel;
+
+/* What a kernel needs besides. */
+typedef struct write_needs {
+    int cut; /* item: a sum that has to be taken from a kernel before it; TAPE_NONE */
+    bool uses_delta;
+    bool sums_turned; /* what is copied the other way round, of which there is one type to a kernel
+                       */
+} write_needs;
+
+/* Can the kernel be written? False: reported, or 'needs->cut' has to be taken. */
+bool write_is_possible(tape *t, const write_kernel *k, write_needs *needs);
 
 /* Appends the kernel's text. '*reads_sum' (by sum) is set where it needs one that the forward pass
  * has to leave. False: reported.
@@ -23,6 +37,10 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
 
 /* Does the gradient of the Input that this item loads depend on anything along the axis? */
 bool write_meets(tape *t, int load, str axis);
+/* Of these axes, the one that is summed last on the way to that gradient. */
+str write_last_summed(tape *t, int load, const str *axes, int count);
+/* The tensor of a sum that a kernel of its own makes. */
+str write_cut_tensor(const tape *t, int item);
 
 /* "b in batch, head in q_heads; " of the first Output: what is before the matrix in all that is
  * given out by its rows. Empty where there is nothing.

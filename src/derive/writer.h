@@ -27,14 +27,22 @@ typedef struct writer {
     shown *values;
     section *sections; /* by item */
     bool *reads_sum;
+    int cut;     /* item: it has to be taken from a kernel before this one; TAPE_NONE */
     words taken; /* names of this kernel's text */
     text_buffer lines[SECTIONS];
+    text_buffer views; /* definitions of tiles that are copied the other way round */
 } writer;
 
-/* Which values the kernel needs, and where each of their items stands. False: reported. */
+/* Which values the kernel needs, and where each of their items stands. False: reported, or there is
+ * a cut.
+ */
 bool writer_plan(writer *w);
 /* Is the item copied from memory here? */
 bool writer_loads(const writer *w, const tape_item *item);
+/* Is this a sum along the first axis of what is copied from memory? Tiles are reduced along their
+ * rows: it is copied the other way round.
+ */
+bool writer_sums_turned(const writer *w, const tape_item *item);
 /* Items in the order of the text. */
 int writer_key(const writer *w, int item);
 bool writer_same_axes(const tape_value *a, const tape_value *b); /* in either order */

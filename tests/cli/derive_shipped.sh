@@ -2,7 +2,7 @@
 # kernel's options those are named that change this.
 of_sketch() {
     if flashtl derive sketch.tl -o derived.tl 2> refused; then
-        echo "    $(sed -n 's/^Output \(d[A-Za-z_]*\) .*/\1/p' derived.tl | grep -v '_parts\|^delta$' | sort -u | tr '\n' ' ')"
+        echo "    $(sed -n 's/^Output \(d[A-Za-z_]*\) .*/\1/p' derived.tl | grep -v '_parts$\|_sum$\|_tile$\|^delta$' | sort -u | tr '\n' ' ')"
         grep '^// There is no\|^// .* counts as given' derived.tl | sort -u | sed 's/^/    /'
     else
         sed -n '1s/^sketch.tl:[0-9:]* error: /    /p' refused

@@ -62,14 +62,15 @@ CASES = {
     "chained_gemms": (sketch("chained_gemms"), {}),
     "gemm_bias_gelu": (sketch("gemm_bias_gelu"), {}),
     "row_softmax": (sketch("row_softmax"), {}),
-    **{name: (example(name), {}) for name in ("chosen_blocks", "distance_bias", "gated_linear", "key_gradient", "pair_bias",
+    **{name: (example(name), {}) for name in ("chosen_blocks", "distance_bias", "gated_linear", "key_gradient", "layernorm", "pair_bias",
                                               "query_gradient", "received", "residual_gemm", "retention", "rmsnorm_gemm_silu",
                                               "rotary", "softmax_off_by_one", "swiglu", "tree_mask")},
     "block_causal": (example("block_causal", ("let block = 32", "let block = 3")), {}),
     "dual_chunk": (example("dual_chunk", ("let chunk = 64", "let chunk = 3")), {}),
     "window_sinks": (example("window_sinks", ("let window = 100, sinks = 4", "let window = 2, sinks = 1")), {}),
-    **{name: (beside(name), {}) for name in ("changed_logsumexp", "saved_name", "scores_given_out", "start_computed", "start_of_ones",
-                                             "start_value")},
+    **{name: (beside(name), {}) for name in (
+        "added_beside", "changed_logsumexp", "norm_then_softmax", "rmsnorm", "saved_name", "scores_given_out", "softmax_by_walks",
+        "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources")},
 }
 
 

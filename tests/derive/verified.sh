@@ -3,7 +3,8 @@
 #   verified.sh FLASHTL
 set -eu
 flashtl=$1
-examples=$(cd "$(dirname "$0")/../../examples" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+examples=$here/../../examples
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -21,3 +22,8 @@ verify emulator h200 70x45,3x130 --op mha --window 20 --causal
 verify interpreter l40s 70x45,3x130 "$examples/gated_linear.tl"
 verify interpreter a100 70x45,3x130 "$examples/retention.tl"
 verify interpreter a100 70x45x130 "$examples/swiglu.tl"
+for gpu in t4 a100 l40s h200; do
+    verify emulator "$gpu" 70x45 "$examples/layernorm.tl"
+    verify emulator "$gpu" 2x70x45 "$here/rmsnorm.tl"
+    verify emulator "$gpu" 40x70 "$here/softmax_by_walks.tl"
+done
