@@ -56,7 +56,7 @@ class Table:
         if made.kind != "int":
             raise FunctionError(f"'{self.name}' is indexed by whole numbers; found a {made.kind}")
         if made.is_tile:
-            raise FunctionError(f"'{self.name}' is indexed by what the score decides, which a sketch does not have")
+            raise FunctionError(f"'{self.name}' is indexed by what only tiles have: the score, tanh, a choice by heads and keys at once; a sketch has no such index")
         if made.op == "number":
             extent = self.shape[place]
             if not -extent <= made.value < extent:

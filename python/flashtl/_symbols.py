@@ -105,7 +105,7 @@ def is_constant(x, value=None):
 def as_number(x):
     if x.kind != "bool":
         return x
-    return symbol(int(x.value)) if is_constant(x) else Symbol("select", "int", (x, symbol(1), symbol(0)))
+    return symbol(int(x.value)) if is_constant(x) else where(x, 1, 0)
 
 
 def as_bool(x):
@@ -241,7 +241,22 @@ def where(condition, a, b):
     if a.kind == b.kind == "bool":
         return (condition & a) | (inverse(condition) & b)
     a, b = as_number(a), as_number(b)
-    return Symbol("select", "real" if "real" in (a.kind, b.kind) else "int", (condition, a, b))
+    kind = "real" if "real" in (a.kind, b.kind) else "int"
+    # Kernels have no expression that chooses by or from places of the grid and of the tile together; a Mask of a tile does.
+    return Symbol("select", kind, (condition, a, b), is_tile={True, False} <= sides((condition, a, b)))
+
+
+def sides(symbols):
+    """Of the places in them: True where one is of the grid, False where one is of the tile."""
+    found, seen, left = set(), set(), list(symbols)
+    while left:
+        x = left.pop()
+        if id(x) not in seen:
+            seen.add(id(x))
+            left.extend(x.args)
+            if x.op == "place":
+                found.add(x.value in ("b", "head"))
+    return found
 
 
 def function(op, keeps_kind=False):

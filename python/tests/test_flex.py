@@ -64,6 +64,10 @@ def checked(b, h, q, kv):
     return SEEN[q, kv]
 
 
+def window_of_heads(b, h, q, kv):
+    return abs(q - kv) <= np.where(h == 1, np.where(kv > 9, 5, 7), 11)
+
+
 def shifted_causal(b, h, q, kv):
     return q + SHIFT >= kv
 
@@ -74,6 +78,10 @@ def alibi(score, b, h, q, kv):
 
 def alibi_by_formula(score, b, h, q, kv):
     return score + np.exp2(-((h + 1) * 8.0 / HEADS)) * (kv - q)
+
+
+def alibi_of_some_heads(score, b, h, q, kv):
+    return score + np.where(h < 2, SLOPES[h] * (kv - q), np.where(b == 0, q * 0.01, 0.0))
 
 
 def soft_cap(score, b, h, q, kv):
@@ -115,11 +123,11 @@ def leaky(score, b, h, q, kv):
 def many(score, b, h, q, kv):
     x = 1 / (1 + np.exp(-score))
     y = np.maximum(score, -0.5) ** 2 - np.abs(x - score) / (q + 1)
-    return np.minimum(y * x, 3 - x) + ((q % 2 == 0) ^ (kv > q)) * 0.25 - score / 3
+    return np.minimum(y * x, 3 - x) + ((h % 2 == 0) ^ (kv > q)) * 0.25 - score / 3
 
 
-MASKS = [causal, sliding_window, dilated_window, prefix_lm, documents, within_documents, natten, global_tokens, checked, shifted_causal]
-SCORES = [alibi, alibi_by_formula, soft_cap, relative, relative_table, pair_bias, checkerboard, tanh_of_both, causal_score, added_infinity,
+MASKS = [causal, sliding_window, dilated_window, prefix_lm, documents, within_documents, natten, global_tokens, checked, shifted_causal, window_of_heads]
+SCORES = [alibi, alibi_of_some_heads, alibi_by_formula, soft_cap, relative, relative_table, pair_bias, checkerboard, tanh_of_both, causal_score, added_infinity,
           leaky, many]
 
 
@@ -376,7 +384,7 @@ class Refused(Case):
         self.refused("indexed by whole numbers, one for each", lambda s, b, h, q, kv: s + deep[:, q])
         self.refused("indexed by whole numbers; found a real", lambda s, b, h, q, kv: s + table[q / 2])
         self.refused("indexed by whole numbers; found a bool", lambda s, b, h, q, kv: s + table[q > 1])
-        self.refused("what the score decides", lambda s, b, h, q, kv: s + table[np.where(s > 0, 1, 2)])
+        self.refused("what only tiles have", lambda s, b, h, q, kv: s + table[np.where(s > 0, 1, 2)])
         self.refused("nothing bounds the index", lambda s, b, h, q, kv: s + table[whole[h] + 1])
         self.refused("may lie before its first", lambda s, b, h, q, kv: s + table[q % 3 - 4])
         strange = np.ones(5, complex)
