@@ -92,6 +92,8 @@ def symbol(value):
     if isinstance(value, numbers.Real):
         if math.isnan(value) or value == math.inf:
             raise FunctionError(f"a score cannot become {value}")
+        if -math.inf < value <= -1e30:
+            raise FunctionError(f"{value} is among what kernels take for minus infinity (language.md, Softmax); -np.inf says so")
         return Symbol("number", "real", value=float(value))
     if hasattr(type(value), "__refuse__"):
         value.__refuse__()

@@ -257,6 +257,10 @@ class Texts(Case):
                  lambda q, kv: np.sqrt(q + 1.0) - np.sin(kv * 0.1), lambda q, kv: ((q - kv) * 0.1) ** 2, lambda q, kv: 2.0 ** (-q * 0.1),
                  lambda q, kv: np.square(np.tanh(q * 0.1)), lambda q, kv: np.where(q > 3, np.where(kv > 5, 1, 2.5), 3),
                  lambda q, kv: 1 - (2 - (3 - q * 0.5)) - (kv - 1) * 0.5, lambda q, kv: np.clip(q - kv, -3, None) / 2,
+                 lambda q, kv: np.where(q > 3, q, 0.5) / (kv + 2), lambda q, kv: np.minimum(q, 2.5) / (kv + 2),
+                 lambda q, kv: (q + 0.5) / (kv + 2), lambda q, kv: SHIFT / (kv + 2), lambda q, kv: (SHIFT - 11) // 2 / 7 + DOCUMENT[0, q] / 2,
+                 lambda q, kv: DOCUMENT[0, q] // 2 + (SHIFT - kv) // 4, lambda q, kv: np.maximum(q, kv) // 5 + np.where(q > kv, q, kv) // 3,
+                 lambda q, kv: abs(q - kv) // 2 + (7 - q) % 4, lambda q, kv: (q // 2 * 3 + SHIFT) / 4,
                  lambda q, kv: 0.5 * (q // 2 // 3) + (q // 2) * 3 % 4, lambda q, kv: q - (kv + 2) // 2 * 2]
         q, k, v = inputs()
         for i, case in enumerate(cases):
@@ -361,6 +365,7 @@ class Refused(Case):
         self.refused("join conditions", lambda s, b, h, q, kv: ~q + s)
         self.refused("minus infinity", lambda s, b, h, q, kv: s * -np.inf)
         self.refused("minus infinity", lambda s, b, h, q, kv: s - np.where(q > kv, -np.inf, 0))
+        self.refused("take for minus infinity", lambda s, b, h, q, kv: np.where(q > kv, s, -3e38))
         self.refused("cannot become nan", lambda s, b, h, q, kv: s + np.nan)
         self.refused("cannot become inf", lambda s, b, h, q, kv: np.where(q > kv, s, np.inf))
         self.refused("beyond the whole numbers", lambda s, b, h, q, kv: s + q * 2 ** 31)
