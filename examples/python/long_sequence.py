@@ -57,7 +57,7 @@ def train(steps, device, group=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     a = parser.parse_args()
     if a.device == "cuda":
