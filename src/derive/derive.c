@@ -104,6 +104,14 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
         str walk;
         bool takes_rows;
         if (!has_gradient) continue;
+        str name = str_format(t->memory, "d%.*s", STR_ARGS(item->tensor));
+        const tl_symbol *symbol = tl_find_symbol(t->kernel, name);
+        bool is_output = symbol && symbol->is_output; /* of another kernel */
+        if (tape_is_taken(t, name) && !is_output)
+            return tape_refuse(t, item->from,
+                               "the gradient of %.*s is given out as %.*s, which means something "
+                               "else in the sketch: rename that",
+                               STR_ARGS(item->tensor), STR_ARGS(name));
         if (!share_is_known(t, item->from, &tape_wanted(t, item)->parameter)) return false;
         find_walk(d, i, &walk, &takes_rows);
         group *g = group_of(d, walk, item->value);
@@ -275,7 +283,10 @@ static group *giver_of(derivation *d, int item) {
     return NULL;
 }
 
+/* Another sum has that name, or the gradient of what it goes on with after a 'd'. */
 static bool is_cut_named(const tape *t, str name) {
+    str rest = {name.data + 1, name.length - 1};
+    if (name.data[0] == 'd' && tape_is_taken(t, rest)) return true;
     for (int i = 0; i < t->cuts.count; i++)
         if (str_equal(t->cuts.items[i].tensor, name)) return true;
     return false;

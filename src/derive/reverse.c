@@ -420,6 +420,11 @@ static bool load_gradients(reversal *r) {
         if (store->is_statistic || !r->is_active[store->value]) continue;
         const tape_value v = t->values.items[store->value];
         str name = str_format(t->memory, "d%.*s", STR_ARGS(store->output->parameter.name));
+        if (tape_is_taken(t, name))
+            return tape_refuse(t, store->output,
+                               "the gradient of %.*s comes in as %.*s, which means something else "
+                               "in the sketch: rename that",
+                               STR_ARGS(store->output->parameter.name), STR_ARGS(name));
         int g = tape_new_value(t, name, v.axes, v.axis_count);
         tape_add(t,
                  (tape_item){.kind = TAPE_LOAD, .value = g, .tensor = name, .from = store->copy});

@@ -71,6 +71,14 @@ const tl_axis *tape_axis(const tape *t, str index) {
     return NULL;
 }
 
+bool tape_is_taken(const tape *t, str name) {
+    const tl_symbol *symbol = tl_find_symbol(t->kernel, name);
+    if (!symbol) return tl_find_index(t->kernel, name);
+    bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE && !symbol->parameter && !symbol->view;
+    bool is_gone = symbol->kind == TL_SYMBOL_LOOP || symbol->kind == TL_SYMBOL_OPEN;
+    return !is_tile && !is_gone;
+}
+
 str tape_free_name(const tape *t, const char *wanted) {
     str name = str_from(wanted);
     for (int n = 2;; n++) {

@@ -140,6 +140,8 @@ bool tape_is_view_read(const tl_statement *read, str input);
 const tl_statement *tape_wanted(const tape *t, const tape_item *load);
 /* 'wanted', or wanted_2, ...: what nothing of the sketch but its loop is called. */
 str tape_free_name(const tape *t, const char *wanted);
+/* Does the sketch mean something else than a tile by this name, so that no tensor may have it? */
+bool tape_is_taken(const tape *t, str name);
 /* The axis of the kernel's tensors with that index; NULL: there is none. */
 const tl_axis *tape_axis(const tape *t, str index);
 /* Reports that there is no gradient, at a statement (or the kernel). Always false. */

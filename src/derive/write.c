@@ -98,10 +98,14 @@ str write_cut_tensor(const tape *t, int item) {
     return STR("");
 }
 
+static str delta_tensor(const tape *t) {
+    return tape_is_taken(t, STR("delta")) ? tape_free_name(t, "delta") : STR("delta");
+}
+
 static str tensor_of(const writer *w, const tape_item *item) {
     if (item->kind != TAPE_LOAD && w->k->takes && w->k->takes[item - w->t->items.items])
         return write_cut_tensor(w->t, (int)(item - w->t->items.items));
-    if (item->kind != TAPE_LOAD) return STR("delta");
+    if (item->kind != TAPE_LOAD) return delta_tensor(w->t);
     return item->sum ? write_sum_tensor(w->t, item->sum - 1) : item->tensor;
 }
 
@@ -427,8 +431,8 @@ static void write_text(writer *w, text_buffer *out) {
                     STR_ARGS(write_cut_tensor(t, w->k->gives[i])), STR_ARGS(write_prefix(t)),
                     STR_ARGS(write_axes(t, t->items.items[w->k->gives[i]].value)));
     if (w->k->gives_delta)
-        text_format(&outputs, "Output delta f32 (%.*s%.*s)\n", STR_ARGS(write_prefix(t)),
-                    STR_ARGS(write_axes(t, t->delta)));
+        text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n", STR_ARGS(delta_tensor(t)),
+                    STR_ARGS(write_prefix(t)), STR_ARGS(write_axes(t, t->delta)));
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool is_here = w->values[item->value].is_live && writer_loads(w, item);
@@ -465,7 +469,7 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
                     gradient_name(t, &t->items.items[k->loads[i]]));
     for (int i = 0; i < k->give_count; i++)
         write_store(&w, t->items.items[k->gives[i]].value, write_cut_tensor(t, k->gives[i]));
-    if (k->gives_delta) write_store(&w, t->delta, STR("delta"));
+    if (k->gives_delta) write_store(&w, t->delta, delta_tensor(t));
     write_text(&w, out);
     return true;
 }

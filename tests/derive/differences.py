@@ -47,6 +47,14 @@ def beside(name):
     return lambda _: (ROOT / "tests" / "derive" / f"{name}.tl").read_text()
 
 
+def second(read, number):
+    """A kernel of the gradients, as a sketch of its own: what is derived of it are gradients of a gradient."""
+    def text(flashtl):
+        kernels = re.split(r"^(?=kernel )", call(flashtl, "derive", "-", text=read(flashtl)), flags=re.M)
+        return re.sub(r"^//.*\n", "", kernels[number + 1], flags=re.M)
+    return text
+
+
 # name -> how to get the text, and what the sizes are where they are tied.
 CASES = {
     "mha": (sketch("mha"), {"kv_heads": 4}),
@@ -62,15 +70,19 @@ CASES = {
     "chained_gemms": (sketch("chained_gemms"), {}),
     "gemm_bias_gelu": (sketch("gemm_bias_gelu"), {}),
     "row_softmax": (sketch("row_softmax"), {}),
-    **{name: (example(name), {}) for name in ("chosen_blocks", "distance_bias", "gated_linear", "key_gradient", "layernorm", "pair_bias",
+    **{name: (example(name), {}) for name in ("chosen_blocks", "distance_bias", "gated_linear", "key_gradient", "layernorm",
+                                              "pair_bias",
                                               "query_gradient", "received", "residual_gemm", "retention", "rmsnorm_gemm_silu",
                                               "rotary", "softmax_off_by_one", "swiglu", "tree_mask")},
     "block_causal": (example("block_causal", ("let block = 32", "let block = 3")), {}),
     "dual_chunk": (example("dual_chunk", ("let chunk = 64", "let chunk = 3")), {}),
     "window_sinks": (example("window_sinks", ("let window = 100, sinks = 4", "let window = 2, sinks = 1")), {}),
     **{name: (beside(name), {}) for name in (
-        "added_beside", "changed_logsumexp", "norm_then_softmax", "rmsnorm", "saved_name", "scores_given_out", "softmax_by_walks",
-        "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources")},
+        "added_beside", "changed_logsumexp", "delta_as_input", "norm_then_softmax", "rmsnorm", "saved_name", "scores_given_out",
+        "softmax_by_walks", "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources")},
+    **{f"{name}, of gradient kernel {n}": (second(read, n), {}) for n in (1, 2) for name, read in (
+        ("chained_gemms", sketch("chained_gemms")), ("gemm_bias_gelu", sketch("gemm_bias_gelu")), ("swiglu", example("swiglu")),
+        ("residual_gemm", example("residual_gemm")), ("retention", example("retention")))},
 }
 
 
