@@ -1,5 +1,6 @@
 """flashtl.attention: softmax(scale Q K^T + bias, masked) V on arrays of the CPU and on PyTorch's tensors on a GPU."""
 import ctypes as c
+import functools
 import math
 import sys
 
@@ -245,6 +246,7 @@ def lse_rows(lse, begin, end):
     return renamed(lse, "lse", (batch, heads, end - begin), lse.strides, lse.address + begin * lse.strides[2] * 4)
 
 
+@functools.lru_cache(256)  # a process has few choices of options
 def attention_sketch(operator, causal, window, softcap, has_alibi, has_lse):
     return sketch(operator, causal=causal, window=window or None, softcap=softcap or None, alibi=has_alibi, lse=has_lse)
 
