@@ -1,4 +1,5 @@
 """flashtl.torch.sdpa: models that call scaled_dot_product_attention, against themselves without it."""
+import contextlib
 import itertools
 import re
 import subprocess
@@ -18,17 +19,22 @@ def tensors(q_len=9, kv_len=9, heads=4, kv_heads=4, d=16, dv=16, dtype=torch.flo
     return [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
 
 
+class Subclass(torch.Tensor):
+    """A tensor whose meaning only its class knows."""
+
+
 class Sdpa(Case):
     def same(self, given, **options):
-        """Results and gradients are PyTorch's, and the call was taken."""
-        leaves = [[x.clone().requires_grad_() for x in given] for _ in range(2)]
+        """Results and gradients are PyTorch's, and the call was taken; a fourth tensor is the mask."""
+        leaves = [[x.clone().requires_grad_(x.is_floating_point()) for x in given] for _ in range(2)]
         wanted = F.scaled_dot_product_attention(*leaves[0], **options)
         with flashtl.torch.sdpa(strict=True) as seen:
             found = F.scaled_dot_product_attention(*leaves[1], **options)
         self.assertEqual((seen.taken, found.shape, found.dtype), (1, wanted.shape, wanted.dtype))
         bound = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[found.dtype]
         do = torch.randn(found.shape, generator=torch.Generator().manual_seed(2)).to(found.dtype)
-        pairs = zip((wanted, *torch.autograd.grad(wanted, leaves[0], do)), (found, *torch.autograd.grad(found, leaves[1], do)))
+        first, second = ([x for x in one if x.requires_grad] for one in leaves)
+        pairs = zip((wanted, *torch.autograd.grad(wanted, first, do)), (found, *torch.autograd.grad(found, second, do)))
         for a, b in pairs:
             self.assertTrue(torch.allclose(a, b, rtol=bound, atol=bound), (a - b).abs().max())
 
@@ -40,11 +46,55 @@ class Sdpa(Case):
         self.same(tensors(dtype=torch.float16), is_causal=True)
         self.same(tensors(dtype=torch.bfloat16))
 
+    def test_masks(self):
+        """Boolean masks and learned biases of every shape that PyTorch broadcasts, with rows that see nothing."""
+        generator = torch.Generator().manual_seed(4)
+        for (q_len, kv_len), kv_heads in (((9, 9), 4), ((5, 12), 2)):
+            for shape in ((q_len, kv_len), (2, 1, q_len, kv_len), (2, 4, q_len, kv_len), (2, 1, 1, kv_len), (4, q_len, 1), (1, 1)):
+                given, bias = tensors(q_len, kv_len, kv_heads=kv_heads), torch.randn(shape, generator=generator)
+                hidden = bias > 0.3
+                hidden[..., 0 if shape[-2] == 1 else 3, :] |= shape[-1] > 1
+                self.same([*given, ~hidden], enable_gqa=True)
+                self.same([*given, bias.masked_fill(hidden, -torch.inf)], enable_gqa=True)
+        bias = torch.randn((2, 1, 9, 9), generator=generator)
+        for dtype in (torch.float16, torch.bfloat16):
+            self.same([*tensors(dtype=dtype), bias.to(dtype)], scale=0.3)
+        turned = bias.transpose(2, 3)
+        self.assertFalse(turned.is_contiguous())
+        for mask in (turned, turned > 0):
+            self.same([*tensors(), mask.detach()])
+
+    def test_masks_on_the_emulator(self):
+        """Rows that see nothing are 0, and rows whose scores all are the least number stay numbers, as the kernels have it."""
+        q, k, v = tensors(33, 41, 2, 2, 64, 64, torch.float16)
+        generator, least = torch.Generator().manual_seed(4), torch.finfo(torch.float16).min
+        shown = torch.rand((2, 1, 33, 41), generator=generator) > 0.4
+        shown[:, :, 5] = shown[1, :, 7:] = False
+        bias = torch.randn((1, 2, 33, 41), generator=generator).half()
+        for gpu, mask in itertools.product(("a100", "h200"), (shown, bias, torch.where(shown, bias, -torch.inf))):
+            with flashtl.torch.sdpa(on="emulator", gpu=gpu, strict=True):
+                found = F.scaled_dot_product_attention(q, k, v, mask)
+            wanted = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), mask if mask.dtype == torch.bool else mask.double())
+            self.assertTrue(torch.allclose(found.double(), wanted, rtol=4e-3, atol=4e-3), (gpu, (found - wanted).abs().max()))
+            self.assertTrue(mask is bias or not found[:, :, 5].any())
+        with flashtl.torch.sdpa(on="emulator", gpu="h200", strict=True):
+            found = F.scaled_dot_product_attention(q, k, v, torch.where(shown, 0, least).half())
+        self.assertTrue(found.isfinite().all())
+
+    def test_masks_take_no_more_memory(self):
+        """What is broadcast is not written out: one row of a mask for all queries and heads stays one row."""
+        shown = torch.ones(2, 1, 1, 12, dtype=torch.bool).expand(2, 4, 9, 12)
+        for mask, elements in ((shown, 24), (shown.float(), 2 * 4 * 9 * 12)):
+            bias = flashtl.torch._masks.as_bias(mask, torch.float16, mask.shape)
+            self.assertEqual((bias.shape, bias.untyped_storage().size() // bias.element_size()), (mask.shape, elements))
+        self.assertEqual(flashtl.torch._masks.as_bias(mask, torch.float16, mask.shape).data_ptr(), mask.data_ptr())
+
     def test_left(self):
         """Each call that is not taken has its reason and PyTorch's own result; strict raises the reason."""
         q, k, v = tensors()
         mask = torch.ones(9, 9, dtype=torch.bool).tril()
-        cases = {"there is an attn_mask": ((q, k, v, mask), {}), "there is dropout": ((q, k, v), {"dropout_p": 1e-9}),
+        cases = {"attn_mask is no plain tensor": ((q, k, v, mask.as_subclass(Subclass)), {}),
+                 "there is dropout": ((q, k, v), {"dropout_p": 1e-9}),
                  "there are no kernels of torch.float64": ((q.double(), k.double(), v.double()), {}),
                  "the tensors have other axes": ((q[0], k[0], v[0]), {}),
                  "the head size of query is 12": ((q[..., :12], k[..., :12], v), {}),
@@ -61,6 +111,12 @@ class Sdpa(Case):
             with flashtl.torch.sdpa(strict=True):
                 self.says(ValueError, reason, F.scaled_dot_product_attention, *given, **options)
         self.assertIsNone(flashtl.torch.why_not(q, k, v, is_causal=True))
+        for reason, options in {"an attn_mask and is_causal": {"attn_mask": mask, "is_causal": True},
+                                "attn_mask is of torch.float64": {"attn_mask": mask.double()},
+                                "attn_mask is of (3, 1, 9, 9)": {"attn_mask": mask.expand(3, 1, 9, 9)},
+                                "attn_mask is on the device 'meta'": {"attn_mask": mask.to("meta")}}.items():
+            self.assertIn(reason, flashtl.torch.why_not(q, k, v, **options))  # PyTorch refuses them, or some of them
+        self.assertIsNone(flashtl.torch.why_not(q, k, v, mask))
 
     def test_scope(self):
         q, k, v = tensors(dtype=torch.float16)
@@ -106,10 +162,28 @@ class Sdpa(Case):
             self.assertTrue(torch.allclose(a, b, rtol=1e-4, atol=1e-5))
         self.assertIs(F.scaled_dot_product_attention, torch._C._nn.scaled_dot_product_attention)
 
+    def test_a_layer_with_padding(self):
+        """PyTorch's encoder layer, in training, with padding and a mask."""
+        torch.manual_seed(3)
+        layer = torch.nn.TransformerEncoderLayer(32, 2, 48, dropout=0.0, batch_first=True)
+        x, padding, found = torch.randn(3, 9, 32), torch.arange(9) >= torch.tensor([[9], [5], [7]]), []
+        for context in (None, flashtl.torch.sdpa(strict=True)):
+            with context or contextlib.nullcontext():
+                layer.zero_grad()
+                y = layer(x, src_mask=torch.ones(9, 9, dtype=torch.bool).triu(1), src_key_padding_mask=padding)
+                (y ** 2)[~padding].sum().backward()
+            found.append([y[~padding], *(p.grad.clone() for p in layer.parameters())])
+        self.assertEqual((context.taken, context.left), (1, {}))
+        for a, b in zip(*found):
+            self.assertTrue(torch.allclose(a, b, rtol=1e-4, atol=1e-5))
+
     def test_compile(self):
         """Around a compiled function and within one; without breaks."""
+        mask = torch.ones(9, 9, dtype=torch.bool).tril(1)
+
         def run(q, k, v):
-            return F.scaled_dot_product_attention(q * 2, k, v, is_causal=True)
+            o = F.scaled_dot_product_attention(q * 2, k, v, is_causal=True)
+            return o + F.scaled_dot_product_attention(q, k, v, mask)
 
         def within(q, k, v):
             with flashtl.torch.sdpa():

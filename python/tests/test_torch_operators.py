@@ -24,7 +24,7 @@ def like(tensor, seed=7):
     return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed)).to(tensor.dtype)
 
 
-def reference(q, k, v, causal=False, window=None, softcap=None, alibi=None, scale=None, align="last"):
+def reference(q, k, v, causal=False, window=None, softcap=None, alibi=None, scale=None, align="last", mask=None):
     """Attention in float64 by PyTorch's own operations; rows that see nothing are 0."""
     k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
     score = q @ k.transpose(2, 3) * (scale or q.shape[3] ** -0.5)
@@ -34,12 +34,15 @@ def reference(q, k, v, causal=False, window=None, softcap=None, alibi=None, scal
     distance = place - torch.arange(k.shape[2])
     if alibi is not None:
         score = score - alibi[:, None, None].double() * (distance if causal else distance.abs())
+    if mask is not None:
+        score = torch.where(mask, score, -torch.inf) if mask.dtype == torch.bool else score + mask
     seen = torch.ones(distance.shape, dtype=torch.bool)
     if causal:
         seen &= distance >= 0
     if window:
         seen &= distance.abs() < window
-    weight = torch.exp(score - score.amax(-1, keepdim=True)) * seen
+    most = score.amax(-1, keepdim=True)
+    weight = torch.exp(score - most.masked_fill(most == -torch.inf, 0)) * seen
     return weight / weight.sum(-1, keepdim=True).clamp_min(1e-300) @ v
 
 
@@ -89,6 +92,56 @@ class Gradients(Case):
                                     ("h200", torch.bfloat16, {"window": 9, "alibi": SLOPES[:2], "align": "last"})):
             given = leaves(20, 33, d=64, dv=64, batch=1, heads=2, kv_heads=1 + (gpu == "t4"), dtype=dtype)
             self.agrees(given, 16 * torch.finfo(dtype).eps, on="emulator", gpu=gpu, **options)
+
+    def test_masks(self):
+        """Beside every other option, in either layout, through lse, and of the types and the kernels of GPUs."""
+        bias = torch.randn((1, 4, 9, 12), generator=torch.Generator().manual_seed(4))
+        shown = bias[:, :1] > -0.5
+        shown[:, :, 4] = False
+        for options in ({}, {"causal": True}, {"window": 4}, {"causal": True, "window": 4, "softcap": 2.5, "alibi": SLOPES}):
+            for mask in (shown, bias, torch.where(shown, bias, -torch.inf)):
+                self.agrees(leaves(), align="last", mask=mask, **options)
+        for (q_len, kv_len), mask in itertools.product(((3, 9), (9, 3)), (shown, bias[..., :1])):
+            keys = mask if mask.shape[3] == 1 else mask[..., :kv_len]
+            self.agrees(leaves(q_len, kv_len), causal=True, align="first", mask=keys[:, :, :q_len])
+        for gpu, dtype in (("t4", torch.float16), ("a100", torch.bfloat16), ("h200", torch.float16)):
+            given = leaves(9, 12, d=64, dv=64, batch=1, dtype=dtype)
+            self.agrees(given, 16 * torch.finfo(dtype).eps, on="emulator", gpu=gpu, causal=True, align="last", mask=bias.to(dtype))
+
+    def test_gradients_of_masks(self):
+        """Of a bias that is one for all of a batch, heads or rows, with q, k and v or alone, through o and lse."""
+        shapes = (2, 4, 9, 12), (1, 4, 9, 12), (2, 1, 1, 12), (9, 1), (12,)
+        for shape, layout, others in itertools.product(shapes, ("bhld", "blhd"), (True, False)):
+            given = [x.detach().requires_grad_(others) for x in leaves()]
+            bias = torch.randn(shape, generator=torch.Generator().manual_seed(4)).requires_grad_()
+            doubled = [x.detach().double().requires_grad_() for x in (*given, bias)]
+            wanted = reference(*doubled[:3], softcap=2.5, mask=doubled[3])
+            turned = given if layout == "bhld" else [x.transpose(1, 2) for x in given]
+            o, lse = attention(*turned, softcap=2.5, mask=bias, layout=layout, return_lse=True)
+            o = o if layout == "bhld" else o.transpose(1, 2)
+            self.near(o, wanted, FEW)
+            score = doubled[0] @ doubled[1].repeat_interleave(2, 1).transpose(2, 3) / 4
+            wanted_lse = torch.logsumexp(2.5 * torch.tanh(score / 2.5) + doubled[3], -1)
+            self.near(lse, wanted_lse, FEW)
+            ((wanted * like(wanted)).sum() + (wanted_lse * like(wanted_lse, 5)).sum()).backward()
+            ((o * like(wanted)).sum() + (lse * like(wanted_lse, 5)).sum()).backward()
+            for x, double in zip((*given, bias) if others else (bias,), doubled if others else doubled[3:]):
+                self.near(x.grad, double.grad, 20 * FEW, f"{shape} {layout}")
+        q, k, v = leaves(kv_len=0)
+        bias = torch.randn(9, 1).requires_grad_()
+        attention(q, k, v, mask=bias).sum().backward()
+        self.assertFalse(bias.grad.any())
+
+    def test_gradients_of_masks_by_kernels(self):
+        """Whose keys are no multiple of what rows of a tile have."""
+        for gpu, dtype, keys in (("a100", torch.float16, 37), ("h200", torch.bfloat16, 33)):
+            q, k, v = leaves(20, keys, d=64, dv=64, batch=1, dtype=dtype)
+            bias = torch.randn((1, 1, 20, keys), generator=torch.Generator().manual_seed(4)).to(dtype).requires_grad_()
+            double = bias.detach().double().requires_grad_()
+            o = attention(q, k, v, mask=bias, on="emulator", gpu=gpu)
+            do = like(o)
+            (reference(*(x.detach().double() for x in (q, k, v)), mask=double) * do.double()).sum().backward()
+            self.near(torch.autograd.grad(o, bias, do)[0], double.grad, 32 * torch.finfo(dtype).eps, gpu)
 
     def test_layouts_and_strides(self):
         given = leaves(kv_len=9)
@@ -159,14 +212,18 @@ class Operators(Case):
             given = leaves(9, 9)
             if layout == "blhd":
                 given = [x.detach().transpose(1, 2).contiguous().requires_grad_() for x in given]
-            options = alibi, True, 5, 2.0, None, layout, None, None
+            mask = None if alibi is None else torch.randn(2, 1, 1, 9).requires_grad_()
+            options = alibi, mask, True, 5, 2.0, None, layout, None, None
             torch.library.opcheck(torch.ops.flashtl.attention, (*given, *options, with_lse))
             o, lse = (x.detach() for x in torch.ops.flashtl.attention(*given, *options, with_lse))
-            for of in ("QKV", "V"):
+            for of in ("QKV", "V", *(["QKVB", "B"] if mask is not None else [])):
                 plain = [x.detach() for x in given]
-                torch.library.opcheck(torch.ops.flashtl.attention_backward, (like(o), *plain, o, lse, None if of == "V" else like(lse), *options, of))
+                dlse, bias = None if of == "V" else like(lse), None if mask is None else mask.detach()
+                torch.library.opcheck(torch.ops.flashtl.attention_backward,
+                                      (like(o), *plain, o, lse, dlse, alibi, bias, *options[2:], of))
         plain = [x.detach() for x in leaves()]
-        torch.library.opcheck(torch.ops.flashtl.attention, (*plain, None, False, None, None, 0.5, "bhld", None, None, False))
+        for mask in (None, torch.rand(1, 1, 9, 12) > 0.3):
+            torch.library.opcheck(torch.ops.flashtl.attention, (*plain, None, mask, False, None, None, 0.5, "bhld", None, None, False))
 
     def test_fake_tensors(self):
         with torch._subclasses.FakeTensorMode() as mode:
@@ -181,7 +238,8 @@ class Operators(Case):
     def test_compile(self):
         """No graph break, gradients too; one graph for open lengths."""
         def run(q, k, v):
-            return attention(torch.tanh(q), k, v, causal=True, window=5, align="last") * 2
+            bias = torch.sin(q[:, :, :, :1])
+            return attention(torch.tanh(q), k, v, causal=True, window=5, align="last", mask=bias) * attention(q, k, v, mask=bias > -0.3)
 
         for backend, dynamic in (("aot_eager", False), ("aot_eager", True), ("eager", False)):
             torch._dynamo.reset()
@@ -216,6 +274,10 @@ class Operators(Case):
 
     def test_autocast(self):
         given = leaves(kv_len=9)
+        mask = torch.randn(9, 9)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            o = attention(*given, mask=mask)
+        self.assertTrue(torch.equal(o, attention(*(x.bfloat16() for x in given), mask=mask.bfloat16())))
         for dtype, run in itertools.product((torch.bfloat16, torch.float16), (attention, torch.compile(attention, fullgraph=True, backend="aot_eager"))):
             with torch.autocast("cpu", dtype=dtype):
                 o = run(*given)
@@ -256,7 +318,7 @@ class Refused(Case):
             attention(*given, alibi=slopes)
         first, = torch.autograd.grad(attention(*given).sum(), given[:1], create_graph=True)
         self.says(RuntimeError, "have no gradients themselves", first.sum().backward)
-        o, _ = torch.ops.flashtl.attention(*given, None, False, None, None, None, "bhld", None, None, False)
+        o, _ = torch.ops.flashtl.attention(*given, None, None, False, None, None, None, "bhld", None, None, False)
         self.says(RuntimeError, "with_lse=False", o.sum().backward)
         plain, forward_ad = [x.detach() for x in given], torch.autograd.forward_ad
         with forward_ad.dual_level():
@@ -289,3 +351,8 @@ class Refused(Case):
         says(ValueError, "on is one of", attention, q, k, v, on="cloud")
         says(TypeError, "which the interpreter alone takes", attention, q, k, v, on="emulator", gpu="a100")
         says(ValueError, "'k' on meta", attention, q, k.to("meta"), v)
+        mask = torch.ones(9, 9, dtype=torch.bool)
+        says(ValueError, "'mask' is of the scores' shape (2, 4, 9, 9)", attention, q, k, v, mask=mask[:5])
+        says(ValueError, "'mask' is of the scores' shape (2, 4, 9, 9)", attention, q, k, v, mask=mask.expand(1, 1, 1, 9, 9))
+        says(TypeError, "'mask' is of bool, float32 or q's type", attention, q, k, v, mask=mask.long())
+        says(ValueError, "'mask' on meta", attention, q, k, v, mask=mask.to("meta"))

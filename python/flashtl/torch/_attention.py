@@ -8,15 +8,22 @@ from . import _operators
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, scale=None, align=None, return_lse=False,
+def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, mask=None, scale=None, align=None, return_lse=False,
               layout="bhld", on=None, gpu=None, group=None):
     """o, or (o, lse), of (batch, heads, length, d) tensors; layout="blhd" takes (batch, length, heads, d).
 
-    The arguments are those of flashtl.attention. q, k and v have gradients; lse and alibi count as given. Where autocast is enabled,
-    q, k and v are cast to its type. Tensors of the CPU are computed by the interpreter, of float32, too, or by the emulator of a GPU.
+    mask        boolean, true where a key is seen, or numbers that are added to scores that are scaled and capped: of (batch, heads,
+                queries, keys) in either layout, each of that length or 1, or without the first ones. It hides beside what causal
+                and window hide; rows that see nothing are 0
+
+    The other arguments are those of flashtl.attention. q, k, v and a mask of numbers have gradients; alibi counts as given. Where autocast
+    is enabled, q, k, v and a mask of numbers are cast to its type. Tensors of the CPU are computed by the interpreter, of float32, too,
+    or by the emulator of a GPU.
     With a group of torch.distributed each process has a part of the sequences: see flashtl.distributed.attention.
     """
     if group is not None:
+        if mask is not None:
+            raise ValueError("with a group there is no mask: each process would have to have its own part of it")
         from .. import distributed
         return distributed.attention(q, k, v, group=group, causal=causal, window=window, softcap=softcap, alibi=alibi, scale=scale,
                                      return_lse=return_lse, layout=layout, on=on, gpu=gpu)
@@ -25,19 +32,23 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, s
     if on not in (None, *MACHINES):
         raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
     q, k, v = cast(q, k, v)
+    if mask is not None and mask.is_floating_point():
+        mask, = cast(mask)
     length = LAYOUTS[layout][2]
     check(q, k, v, alibi, layout)
+    mask = None if mask is None else scores_mask(mask, q, k, layout)
     window, softcap, scale = (positive("window", window, is_whole=True), positive("softcap", softcap), positive("scale", scale))
     parts = parts_of(q.shape[length], k.shape[length], bool(causal), window, alibi is not None, align)
-    needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or mask is not None and mask.requires_grad)
     if alibi is not None and alibi.requires_grad and torch.is_grad_enabled():
         raise ValueError("there is no gradient of 'alibi', whose elements stand in expressions; alibi.detach() says so")
     made = []
     for begin, end, keys, is_causal in parts:
         rows = q if end - begin == q.shape[length] else q.narrow(length, begin, end - begin)
         seen = (k, v) if keys == k.shape[length] else (k.narrow(length, 0, keys), v.narrow(length, 0, keys))
-        made.append(_operators.forward(rows, *seen, alibi, is_causal, window or None, softcap or None, scale or None, layout, on, gpu,
-                                       return_lse or needs))
+        hidden = None if mask is None else part_of(part_of(mask, 2, begin, end), 3, 0, keys)
+        made.append(_operators.forward(rows, *seen, alibi, hidden, is_causal, window or None, softcap or None, scale or None, layout, on,
+                                       gpu, return_lse or needs))
     o = made[0][0] if len(made) == 1 else torch.cat([one[0] for one in made], length)
     if not return_lse:
         return o
@@ -50,6 +61,24 @@ def cast(*tensors):
     if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
         return [tensor.to(torch.get_autocast_dtype(device)) for tensor in tensors]
     return tensors
+
+
+def scores_mask(mask, q, k, layout):
+    """The mask with four axes."""
+    (batch, heads, length), keys = (q.shape[i] for i in LAYOUTS[layout][:3]), k.shape[LAYOUTS[layout][2]]
+    if mask.dtype not in (torch.bool, torch.float32, q.dtype):
+        raise TypeError(f"'mask' is of bool, float32 or q's type, {q.dtype}; found {mask.dtype}")
+    if mask.device != q.device:
+        raise ValueError(f"'q' is on {q.device} and 'mask' on {mask.device}; a kernel takes one device's")
+    wanted = batch, heads, length, keys
+    if not 1 <= mask.dim() <= 4 or any(has not in (1, want) for has, want in zip(mask.shape[::-1], wanted[::-1])):
+        raise ValueError(f"'mask' is of the scores' shape {tuple(wanted)}, with 1 where all have the same; found {tuple(mask.shape)}")
+    return mask[(None,) * (4 - mask.dim())]
+
+
+def part_of(mask, axis, begin, end):
+    """Rows or keys of a mask, which may have one for all."""
+    return mask if mask.shape[axis] == 1 or end - begin == mask.shape[axis] else mask.narrow(axis, begin, end - begin)
 
 
 def check(q, k, v, alibi, layout):

@@ -1,4 +1,5 @@
-"""The gradients of attention: the kernels that `derive` makes of its sketch, on PyTorch's tensors."""
+"""Programs of attention on PyTorch's tensors: with a mask, and its gradients, by the kernels that `derive` makes of its sketch."""
+import functools
 import re
 
 import torch
@@ -6,19 +7,27 @@ import torch
 from .._arrays import TYPES
 from .._attention import HEAD_UNIT, attention_sketch, program_of
 from .._library import derive
+from ._masks import as_bias, as_rows, bias_type, rows_empty, with_bias
 
 UNIT = 16  # bytes: what a kernel asks of addresses and strides
-texts = {}
+INPUTS = {"Q": "Q", "K": "K", "V": "V", "B": "bias"}  # the letters of 'of', by which operators name what has a gradient
+TEXTS_MOST = 256  # a process has few choices of options
 
 
-def gradient_text(operator, causal, window, softcap, has_alibi, of, is_single):
+@functools.lru_cache(TEXTS_MOST)
+def forward_text(operator, causal, window, softcap, has_alibi, bias, is_tile, with_lse=True):
+    """The sketch; 'bias' is the type of its bias, or None."""
+    text = attention_sketch(operator, causal, window, softcap, has_alibi, with_lse)
+    return with_bias(text, bias, is_tile) if bias else text
+
+
+@functools.lru_cache(TEXTS_MOST)
+def gradient_text(operator, causal, window, softcap, has_alibi, bias, of, is_single):
     """The kernels after the forward pass, which leaves O and lse to them; is_single: gradients in f32, whatever the Inputs are."""
-    key = operator, causal, window, softcap, has_alibi, of, is_single
-    if key not in texts:
-        whole = derive(attention_sketch(operator, causal, window, softcap, has_alibi, True), of=of, name="<attention>")
-        text = whole[[match.start() for match in re.finditer("^kernel ", whole, re.M)][1]:]
-        texts[key] = re.sub(r"^Output d([QKV]) \(", r"Output d\1 f32 (", text, flags=re.M) if is_single else text
-    return texts[key]
+    sketch = forward_text(operator, causal, window, softcap, has_alibi, bias, "B" in of)
+    whole = derive(sketch, of=[INPUTS[letter] for letter in of], name="<attention>")
+    text = whole[[match.start() for match in re.finditer("^kernel ", whole, re.M)][1]:]
+    return re.sub(r"^Output d([QKV]) \(", r"Output d\1 f32 (", text, flags=re.M) if is_single else text
 
 
 def plain(tensor):
@@ -34,6 +43,37 @@ def as_heads(tensor, layout):
     return tensor if layout == "bhld" else tensor.transpose(1, 2)
 
 
+def operator_of(q, k):
+    return "mha" if q.shape[1] == k.shape[1] else "gqa"
+
+
+def run(text, given, on, gpu, made):
+    """The program on what it takes of 'given', into 'made'."""
+    program = program_of(text, on, gpu, {}, TYPES[str(given["Q"].dtype).rpartition(".")[2]])
+    plan = program.plan(program.dtype)
+    program(**{name: value for name, value in given.items() if name in plan.tensors or name in plan.scalars}, **made)
+
+
+# --- attention with a mask ---------------------------------------------------------------------------------------------
+
+def masked(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu, with_lse):
+    """(o, lse), or (o, None)."""
+    o = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype, device=q.device)
+    q, k, v, o_heads = (as_heads(tensor, layout) for tensor in (q, k, v, o))
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) if with_lse else None
+    if q.numel() and k.numel():
+        text = forward_text(operator_of(q, k), causal, window, softcap, alibi is not None, bias_type(mask, q), False, with_lse)
+        bias = as_bias(mask, q.dtype, (*q.shape[:3], k.shape[2]))
+        given = {"Q": q, "K": k, "V": v, "bias": bias, "slope": alibi, "scale": scale or q.shape[3] ** -0.5}
+        run(text, given, on, gpu, {"O": o_heads, **({"lse": lse} if with_lse else {})})
+    else:  # nobody sees a key
+        o.zero_()
+        lse = lse if lse is None else lse.fill_(-torch.inf)
+    return o, lse
+
+
+# --- gradients -----------------------------------------------------------------------------------------------------------
+
 def with_lse(do, dlse, v, o, layout):
     """do, v and o with further columns, by which dP - delta becomes dP - delta + dlse, which is all that lse's gradient changes:
     one column of V is 1, where dO is dlse and O is 0."""
@@ -44,30 +84,31 @@ def with_lse(do, dlse, v, o, layout):
     return torch.cat([do, rows, none], 3), torch.cat([v, one], 3), torch.cat([o, torch.zeros_like(rows), none], 3)
 
 
-def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, is_single=False):
-    """Those of dq, dk and dv that 'of' names, in the layout of q, k and v, and in their type or in float32."""
+def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, is_single=False, mask=None):
+    """Those of dq, dk, dv and the bias's that 'of' names: dq, dk and dv in the layout of q, k and v, and in their type or in float32; the
+    bias's for every score."""
     dv = v.shape[3]
     if dlse is not None:
         do, v, o = with_lse(do, dlse, v, o, layout)
     made = {name: torch.empty(tensor.shape, dtype=torch.float32 if is_single else tensor.dtype, device=tensor.device)
             for name, tensor in (("Q", q), ("K", k), ("V", v)) if name in of}
+    heads = {name: as_heads(plain(tensor), layout) for name, tensor in (("Q", q), ("K", k), ("V", v), ("O", o), ("dO", do))}
+    scores = (*heads["Q"].shape[:3], heads["K"].shape[2])
+    if "B" in of:
+        made["B"] = rows_empty(scores, mask.dtype, mask.device)
     if q.numel() and k.numel():
-        options = causal, window, softcap, alibi is not None
-        run(options, {"Q": q, "K": k, "V": v, "O": o, "dO": do}, lse, alibi, scale, layout, on, gpu, is_single, made)
+        bias = None if mask is None else as_bias(mask, q.dtype, scores)
+        given = {**heads, "lse": lse.contiguous(), "slope": alibi if alibi is None else alibi.contiguous(),
+                 "bias": as_rows(bias) if "B" in of else bias, "scale": scale or q.shape[3] ** -0.5}
+        text = gradient_text(operator_of(heads["Q"], heads["K"]), causal, window, softcap, alibi is not None,
+                             None if mask is None else bias_type(mask, q), of, is_single)
+        run(text, given, on, gpu, {f"d{INPUTS[letter]}": tensor if letter == "B" else as_heads(tensor, layout)
+                                   for letter, tensor in made.items()})
     else:  # nobody sees a key
         for tensor in made.values():
             tensor.zero_()
     if dlse is not None and "V" in made:
         made["V"] = made["V"][..., :dv].contiguous()
+    if "B" in of:
+        made["B"] = made["B"].contiguous()
     return list(made.values())
-
-
-def run(options, given, lse, alibi, scale, layout, on, gpu, is_single, made):
-    given = {name: as_heads(plain(tensor), layout) for name, tensor in given.items()}
-    heads, kv_heads, d = given["Q"].shape[1], given["K"].shape[1], given["Q"].shape[3]
-    text = gradient_text("mha" if heads == kv_heads else "gqa", *options, tuple(made), is_single)
-    program = program_of(text, on, gpu, {}, TYPES[str(given["Q"].dtype).rpartition(".")[2]])
-    plan = program.plan(program.dtype)
-    values = {**given, "lse": lse.contiguous(), "slope": alibi if alibi is None else alibi.contiguous(), "scale": scale or d ** -0.5}
-    taken = {name: value for name, value in values.items() if name in plan.tensors or name in plan.scalars}
-    program(**taken, **{f"d{name}": as_heads(tensor, layout) for name, tensor in made.items()})

@@ -18,14 +18,19 @@ def refuse_tangents():
 
 
 @torch.library.custom_op("flashtl::attention", mutates_args=())
-def forward(q: Tensor, k: Tensor, v: Tensor, alibi: Optional[Tensor], causal: bool, window: Optional[int], softcap: Optional[float],
-            scale: Optional[float], layout: str, on: Optional[str], gpu: Optional[str], with_lse: bool) -> Tuple[Tensor, Tensor]:
-    """(o, lse); lse is empty where it is not asked for."""
+def forward(q: Tensor, k: Tensor, v: Tensor, alibi: Optional[Tensor], mask: Optional[Tensor], causal: bool, window: Optional[int],
+            softcap: Optional[float], scale: Optional[float], layout: str, on: Optional[str], gpu: Optional[str],
+            with_lse: bool) -> Tuple[Tensor, Tensor]:
+    """(o, lse); lse is empty where it is not asked for. The mask has four axes, each of the scores' length or of 1."""
     refuse_tangents()
     with torch.no_grad():
         q, k, v = (_derived.plain(tensor) for tensor in (q, k, v))
+        alibi = None if alibi is None else alibi.contiguous()
+        if mask is not None:
+            o, lse = _derived.masked(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu, with_lse)
+            return o, lse if with_lse else no_lse(q)
         made = _attention.attention(q, k, v, causal=causal, window=window, softcap=softcap, scale=scale, layout=layout, on=on, gpu=gpu,
-                                    alibi=None if alibi is None else alibi.contiguous(), align="last", return_lse=with_lse)
+                                    alibi=alibi, align="last", return_lse=with_lse)
         return made if with_lse else (made, no_lse(q))
 
 
@@ -34,7 +39,7 @@ def no_lse(q):
 
 
 @forward.register_fake
-def _(q, k, v, alibi, causal, window, softcap, scale, layout, on, gpu, with_lse):
+def _(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu, with_lse):
     batch, heads, length = (q.shape[_attention.LAYOUTS[layout][i]] for i in range(3))
     lse = q.new_empty((batch, heads, length), dtype=torch.float32) if with_lse else no_lse(q)
     return q.new_empty((*q.shape[:3], v.shape[3])), lse
@@ -42,38 +47,43 @@ def _(q, k, v, alibi, causal, window, softcap, scale, layout, on, gpu, with_lse)
 
 @torch.library.custom_op("flashtl::attention_backward", mutates_args=())
 def backward(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Optional[Tensor], alibi: Optional[Tensor],
-             causal: bool, window: Optional[int], softcap: Optional[float], scale: Optional[float], layout: str, on: Optional[str],
-             gpu: Optional[str], of: str) -> List[Tensor]:
-    """The gradients of those of q, k and v that 'of' names ("QKV"), in this order."""
+             mask: Optional[Tensor], causal: bool, window: Optional[int], softcap: Optional[float], scale: Optional[float], layout: str,
+             on: Optional[str], gpu: Optional[str], of: str) -> List[Tensor]:
+    """The gradients of those of q, k, v and the mask that 'of' names ("QKVB"), in this order; the mask's for every score."""
     with torch.no_grad():
-        return _derived.gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of)
+        return _derived.gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, mask=mask)
 
 
 @backward.register_fake
-def _(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of):
-    return [tensor.new_empty(tensor.shape) for name, tensor in zip("QKV", (q, k, v)) if name in of]
+def _(do, q, k, v, o, lse, dlse, alibi, mask, causal, window, softcap, scale, layout, on, gpu, of):
+    made = [tensor.new_empty(tensor.shape) for name, tensor in zip("QKV", (q, k, v)) if name in of]
+    batch, heads, length = (q.shape[_attention.LAYOUTS[layout][i]] for i in range(3))
+    return [*made, mask.new_empty((batch, heads, length, k.shape[_attention.LAYOUTS[layout][2]]))] if "B" in of else made
 
 
 def save(ctx, inputs, output):
-    q, k, v, alibi, *options, with_lse = inputs
-    ctx.save_for_backward(q, k, v, *output, alibi)
+    q, k, v, alibi, mask, *options, with_lse = inputs
+    ctx.save_for_backward(q, k, v, *output, alibi, mask)
     ctx.set_materialize_grads(False)
     ctx.options, ctx.with_lse = options, with_lse
 
 
 def differentiate(ctx, do, dlse):
-    q, k, v, o, lse, alibi = ctx.saved_tensors
+    q, k, v, o, lse, alibi, mask = ctx.saved_tensors
     needs = ctx.needs_input_grad
     if needs[3]:
         raise RuntimeError("flashtl: there is no gradient of 'alibi', whose elements stand in expressions; alibi.detach() says so")
     if not ctx.with_lse:
         raise RuntimeError("flashtl::attention was called with with_lse=False, and gradients need lse")
-    of = "".join(name for name, is_needed in zip("QKV", needs) if is_needed)
+    places = {"Q": 0, "K": 1, "V": 2, "B": 4}  # among the inputs
+    of = "".join(name for name, place in places.items() if needs[place])
     if do is None and dlse is None or not of:
         return (None,) * len(needs)
     do = torch.zeros_like(o) if do is None else do
-    made = dict(zip(of, backward(do, q, k, v, o, lse, dlse, alibi, *ctx.options, of)))
-    return *(made.get(name) for name in "QKV"), *[None] * (len(needs) - 3)
+    made = [None] * len(needs)
+    for name, gradient in zip(of, backward(do, q, k, v, o, lse, dlse, alibi, mask, *ctx.options, of)):
+        made[places[name]] = gradient.sum_to_size(mask.shape) if name == "B" else gradient
+    return tuple(made)
 
 
 def refuse_second(ctx, *gradients):

@@ -18,12 +18,10 @@ def why_not(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, s
     """Why sdpa() leaves a call of scaled_dot_product_attention to PyTorch: one sentence, or None where it takes it."""
     tensors = {"query": query, "key": key, "value": value}
     for name, tensor in tensors.items():
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_nested or tensor.layout != torch.strided:
+        if not is_plain(tensor):
             return f"{name} is no plain tensor"
         if tensor.device.type not in ("cpu", "cuda"):
             return f"{name} is on the device '{tensor.device}'"
-    if attn_mask is not None:
-        return "there is an attn_mask"
     if dropout_p:
         return "there is dropout"
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
@@ -45,7 +43,26 @@ def why_not(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, s
         return "there are no keys"
     if scale is not None and not (isinstance(scale, (int, float)) and scale > 0):
         return f"the scale is {scale}"
+    return None if attn_mask is None else why_not_mask(attn_mask, query, key, is_causal)
+
+
+def why_not_mask(mask, query, key, is_causal):
+    if is_causal:
+        return "there are an attn_mask and is_causal"
+    if not is_plain(mask):
+        return "attn_mask is no plain tensor"
+    if mask.device != query.device:
+        return f"attn_mask is on the device '{mask.device}'"
+    if mask.dtype not in (torch.bool, torch.float32, query.dtype):
+        return f"attn_mask is of {mask.dtype}"
+    scores = (*query.shape[:3], key.shape[2])
+    if not 2 <= mask.dim() <= 4 or any(has not in (1, want) for has, want in zip(mask.shape[::-1], scores[::-1])):
+        return f"attn_mask is of {tuple(mask.shape)}, and the scores of {tuple(scores)}"
     return None
+
+
+def is_plain(tensor):
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_nested and tensor.layout == torch.strided
 
 
 class sdpa(TorchFunctionMode):
@@ -53,7 +70,7 @@ class sdpa(TorchFunctionMode):
 
         with flashtl.torch.sdpa() as seen:
             model(x)
-        print(seen.taken, seen.left)              # 12 {'there is an attn_mask': 2}
+        print(seen.taken, seen.left)              # 12 {'there is dropout': 2}
 
     strict    a call that is not taken raises ValueError with the reason, instead of going to PyTorch
     on, gpu   where tensors of the CPU are computed, as for attention()
@@ -83,7 +100,7 @@ class sdpa(TorchFunctionMode):
         return function(*arguments, **named)
 
     def attend(self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-        return attention(query, key, value, causal=is_causal, align="first", scale=scale, on=self.on, gpu=self.gpu)
+        return attention(query, key, value, causal=is_causal, mask=attn_mask, align="first", scale=scale, on=self.on, gpu=self.gpu)
 
 
 # --- PyTorch's layer -----------------------------------------------------------------------------------------------------

@@ -22,24 +22,23 @@ class Registered:
         for name in UNKNOWN:
             if others.get(name) is not None:
                 raise ValueError(f"flashtl does not have '{name}', which {type(module).__name__} asks of its attention")
-        reason = why_not(query, key, value, attention_mask, dropout, scale=scaling, enable_gqa=True)
-        if reason is None and others.get("position_bias") is not None:
-            reason = "there is a position_bias"
+        is_causal = attention_mask is None and (getattr(module, "is_causal", True) if is_causal is None else is_causal)
+        mask = joined(attention_mask, others.pop("position_bias", None))
+        window = window_of(module, key.shape[2], others) if is_causal else None
+        reason = why_not(query, key, value, mask, dropout, scale=scaling, enable_gqa=True)
         if reason is not None:
-            return self.leave(reason, module, query, key, value, attention_mask, dropout, scaling, is_causal, softcap, others)
+            mask = joined(seen_keys(query, key.shape[2], window), mask) if is_causal else mask  # what mask() left to a kernel
+            return self.leave(reason, module, query, key, value, mask, dropout, scaling, softcap, others)
         self.taken += 1
-        is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         turned = (tensor.transpose(1, 2) for tensor in (query, key, value))
-        return attention(*turned, causal=is_causal, window=window_of(module, key.shape[2], others) if is_causal else None, softcap=softcap,
-                         scale=scaling, align="last", layout="blhd", on=self.on, gpu=self.gpu), None
+        return attention(*turned, causal=is_causal, window=window, mask=mask, softcap=softcap, scale=scaling, align="last", layout="blhd",
+                         on=self.on, gpu=self.gpu), None
 
-    def leave(self, reason, module, query, key, value, mask, dropout, scaling, is_causal, softcap, others):
+    def leave(self, reason, module, query, key, value, mask, dropout, scaling, softcap, others):
+        """By PyTorch, with all that hides keys in the mask."""
         if self.strict:
             raise ValueError(f"flashtl does not take this call of {type(module).__name__}: {reason}")
         self.left[reason] += 1
-        is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        if mask is None and is_causal:  # what mask() left to a kernel
-            mask = seen_keys(query, key.shape[2], window_of(module, key.shape[2], others))
         if softcap is None:
             from transformers.integrations.sdpa_attention import sdpa_attention_forward
             return sdpa_attention_forward(module, query, key, value, mask, dropout=dropout, scaling=scaling, is_causal=False, **others)
@@ -50,6 +49,13 @@ class Registered:
             score = score.masked_fill(~mask, torch.finfo(score.dtype).min) if mask.dtype == torch.bool else score + mask
         weight = torch.nn.functional.dropout(torch.softmax(score, -1, dtype=torch.float32).to(query.dtype), dropout, module.training)
         return (weight @ value).transpose(1, 2).contiguous(), None
+
+
+def joined(mask, bias):
+    """A mask and a bias as one mask."""
+    if mask is None or bias is None:
+        return bias if mask is None else mask
+    return torch.where(mask, bias, -torch.inf) if mask.dtype == torch.bool else mask + bias
 
 
 def window_of(module, kv_len, others):
