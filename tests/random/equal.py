@@ -5,6 +5,7 @@ Each proof gives its sentence, or None. This file holds their test: changes that
 import sys
 
 from equal_cuda import of_cuda
+from equal_examples_blocks import IN_BLOCKS
 from equal_examples_copies import GUARDED_STEP, RING, RINGS, SHIFT, SHIFTS, TABLE, TABLES
 from equal_examples_cuda import (
     ABSOLUTE, COPIES, CUDA, CUDA_EXAMPLES, FIRST_BARRIER, FIRST_BARRIERS, FIRST_STEP, FIRST_STEPS, GUARDED,
@@ -20,7 +21,7 @@ from equal_tl import REFUSED, of_tl
 def in_votes():
     """What the proofs say wrongly of the texts with votes, with rounds and with single elements."""
     wrong = []
-    for text, first, count, new, same in IN_VOTES + IN_ROUNDS + IN_MORE + IN_ELEMENTS:
+    for text, first, count, new, same in IN_VOTES + IN_ROUNDS + IN_MORE + IN_ELEMENTS + IN_BLOCKS:
         at = text.index(first)
         mutant = text[:at] + new + text[at + count:]
         if bool(of_tl(mutant, text)) != same:

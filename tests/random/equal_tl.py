@@ -3,6 +3,7 @@ import fractions
 import math
 import re
 
+from equal_blocks import of_blocks
 from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, changed_let, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, made_of, names_of,
                           unreached)
 from equal_conditions import REFUSED, Names, of_conditions
@@ -111,8 +112,8 @@ ONE_WORD = (
 def first_round(mutant, code):
     """A tile that is made before a loop, and anew in its first round before anything reads it."""
     new, old, at = changes(mutant, code)
-    m = len(old) == len(new) == 1 and re.match(r"\s*Compute (?:Add|Multiply) (\w+), -?[\w.]+ and get (\w+)$", old[0])
-    if not m or not re.match(rf"\s*Compute (?!Mask|GEMM|Softmax)\w+ {m.group(1)}, -?[\w.]+ and get {m.group(2)}$", new[0]):
+    m = len(old) == 1 and len(new) <= 1 and re.match(r"\s*Compute (?:Add|Multiply) (\w+), -?[\w.]+ and get (\w+)$", old[0])
+    if not m or new and not re.match(rf"\s*Compute (?!Mask|GEMM|Softmax)\w+ {m.group(1)}, -?[\w.]+ and get {m.group(2)}$", new[0]):
         return None
     name = m.group(2)
     for i in range(at + 1, len(code)):
@@ -316,4 +317,4 @@ def of_tl(mutant, code):
             or first_by_vote(mutant, code) or tile_size(mutant, code) or same_uses(mutant, code) or no_block(mutant, code) or vote_never(mutant, code) or added_once(mutant, code)
             or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
             or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code) or of_votes(mutant, code) or let_of_nothing(mutant, code)
-            or of_conditions(mutant, code) or of_elements(mutant, code))
+            or of_conditions(mutant, code) or of_elements(mutant, code) or of_blocks(mutant, code))

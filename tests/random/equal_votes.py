@@ -1,5 +1,6 @@
 """Proofs about votes of TL Code and what they guard: a running maximum that moves more often, later or downwards, a factor that
 only votes look at, blocks before the first one that is seen, and sums that begin with nothing."""
+import itertools
 import math
 import re
 
@@ -16,22 +17,55 @@ def base(name):
 
 # --- a factor between two maxima ------------------------------------------------------------------
 
-def factor_is_voted(code, name):
-    """Whether a factor between two maxima is read where it was made right before, and else by the vote alone by which the maximum
-    is kept at once."""
-    made, votes = None, 0
-    for line in code:
-        if made is not None and depth_of(line) < made:
-            made = None                             # the way that made it may not have been taken
+def clause_of(line, at):
+    """A condition as its alternatives, (name, holds): of names that lets keep; what else is said stands for itself alone."""
+    parts = line.strip()[3:].split(" or ") if line.strip().startswith("if ") and " and " not in line else [f"line {at}"]
+    named = [re.match(r"(not )?(\w+)$", x) for x in parts]
+    return [(m.group(2), not m.group(1)) if m else (f"{at}: {x}", True) for m, x in zip(named, parts)]
+
+
+def follows(path, ways):
+    """Whether who comes this way (clauses that all hold) has come one of those ways as well."""
+    names = sorted({name for way in [path, *ways] for clause in way for name, _ in clause})
+    if len(names) > 10:
+        return False
+    for values in itertools.product((False, True), repeat=len(names)):
+        value = dict(zip(names, values))
+
+        def holds(way):
+            return all(any(value[name] == wanted for name, wanted in clause) for clause in way)
+        if holds(path) and not any(holds(way) for way in ways):
+            return False
+    return True
+
+
+def factor_is_voted(code, name, own=None):
+    """Whether a factor between two maxima is read where it was made in the same round, whatever way that came, and else by the vote
+    alone by which the maximum is kept at once. `own`: the lines whose Fills are in doubt; None: those of all lines."""
+    ways, around, votes = [], [], 0                 # ways on which it was made
+    for at, line in enumerate(code):
+        while around and depth_of(line) <= around[-1][0]:
+            if around.pop()[2]:
+                ways = []
+        head = re.match(r"\s*(if|else|for)\b", line)
+        if head:
+            around.append((depth_of(line), clause_of(line, at), head.group(1) == "for"))
+            ways = [] if head.group(1) == "for" else ways
+        path = [clause for _, clause, _ in around]
+        kept = re.match(r"\s*let (\w+) = ", line)
+        if kept:
+            ways = [way for way in ways if all(x != kept.group(1) for clause in way for x, _ in clause)]
         if not re.search(rf"\b{name}\b", line) or line.strip().startswith("Allocate"):
             continue
-        if re.match(rf"\s*Compute Fill [01] and get {name}$", line):
-            made = None
+        fill = re.match(rf"\s*Compute Fill [01] and (get|accumulate) {name}$", line)
+        if fill:
+            certain = own is not None and at not in own and fill.group(1) == "get"
+            ways = ways + [path] if certain else []
         elif re.match(rf"\s*Compute Subtract \w+, \w+ and get {name}$", line):
-            made = depth_of(line)
+            ways = ways + [path]
         elif re.match(rf"\s*let eager = any\({name} < ", line):
             votes += 1
-        elif made is None:
+        elif not follows(path, ways):
             return False
     return votes > 0
 
@@ -40,7 +74,7 @@ def filled_alone(lines):
     """The one factor that these lines fill, with or without conditions around, and nothing else; None: they do other things."""
     names, depth = set(), 0
     for line in lines:
-        fill = re.match(r"\s*Compute Fill [01] and get (\w+)$", line)
+        fill = re.match(r"\s*Compute Fill [01] and (?:get|accumulate) (\w+)$", line)
         depth += bool(re.match(r"\s*if ", line))
         depth -= line.strip() == "end"
         if depth < 0 or not fill and not re.match(r"\s*(if .*|end)$", line):
@@ -54,11 +88,11 @@ def kept_at_once(mutant, code):
     new, old, at = changes(mutant, code)
     # Two texts that differ in one `end` are compared with the one after it.
     for more in range(3):
-        first, last = [lines[at:at + len(part) + more] for lines, part in ((mutant, new), (code, old))]
-        names = {filled_alone(x) for x in (first, last) if x}
+        own = [range(at, at + len(part) + more) for part in (new, old)]
+        names = {filled_alone([lines[i] for i in x]) for lines, x in zip((mutant, code), own) if x}
         if len(names) == 1 and None not in names:
             name = names.pop()
-            return AT_ONCE if factor_is_voted(code, name) and factor_is_voted(mutant, name) else None
+            return AT_ONCE if all(factor_is_voted(lines, name, x) for lines, x in zip((mutant, code), own)) else None
     return None
 
 
@@ -123,6 +157,26 @@ def moved_with(code, at, maximum):
     known = rf"Compute (Fill -1e30 and get {maximum}|RowMax \w+ and accumulate {maximum}|Cast {maximum} and get {old.group(1)}|" \
             rf"Subtract {old.group(1)}, {maximum} and get {factor}|Multiply {maximum}, -{re.escape(scaled.group(1))} and get \w+)$"
     return real(scaled.group(1)) if shift and sums and all(re.match(known, x) for x in uses) else None
+
+
+def unmoved(mutant, code):
+    """A maximum that is not kept at once: the factor by which all moves with it becomes 1, and the vote after it moves it when it has to."""
+    new, old, at = changes(mutant, code)
+    m = len(old) == 1 and not new and re.match(r"\s*Compute RowMax \w+ and accumulate (\w+)$", old[0])
+    around = next(iter(enclosing(code, at)), None)
+    if not m or around is None or not re.match(r"\s*if eager$", code[around]) or not vote_is_alone(code, around, "eager"):
+        return None
+    maximum, factor = m.group(1), re.match(r"\s*Compute Subtract \w+, \w+ and get (\w+)$", code[at + 1])
+    after = [x.strip() for x in lines_under(code, around)[0]][at - around:]
+    shift = moved_with(code, at, maximum) and re.match(rf"Compute Multiply {maximum}, -[\d.]+ and get (\w+)$", after[3])
+    if not shift or not factor_is_voted(code, factor.group(1)) or not any(re.match(rf"\s*let eager = any\({factor.group(1)} < ", x) for x in code):
+        return None
+    only_sums = all(re.match(rf"Compute Multiply (\w+), {factor.group(1)} and get \1$", x) for x in after[4:])
+    # The shift is that of the maximum wherever the maximum was moved.
+    moves = [i for i, x in enumerate(code) if re.search(rf"and (?:get|accumulate) {maximum}$", x)]
+    shifted = all(any(x.strip() == after[3] for x in code[i:i + 5]) for i in moves if "RowMax" in code[i])
+    made = [x.strip() for x in code if re.search(rf"and (?:get|accumulate) {shift.group(1)}$", x)]
+    return AT_ONCE if only_sums and shifted and set(made) == {after[3]} else None
 
 
 def rounds_see_all_rows(code, loop, masks):
@@ -293,4 +347,4 @@ def added_to_zeros(mutant, code):
 
 def of_votes(mutant, code):
     """Why a mutant says the same by what its votes and maxima are; None: nothing is known."""
-    return next((why for why in (f(mutant, code) for f in (kept_at_once, vote_dropped, falls, begins_earlier, added_to_zeros)) if why), None)
+    return next((why for why in (f(mutant, code) for f in (kept_at_once, vote_dropped, unmoved, falls, begins_earlier, added_to_zeros)) if why), None)
