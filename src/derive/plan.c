@@ -110,13 +110,13 @@ static bool can_be_cut(const writer *w, int item) {
 }
 
 /* Of what is known after the loop alone, the sum over the loop. */
-static int sum_behind(const writer *w, int item) {
+static int sum_before(const writer *w, int item) {
     const tape_item *of = &w->t->items.items[item];
     for (int k = 0; k < of->operand_count + of->use_count; k++) {
         int value = tape_read_value(of, k);
         if (value == TAPE_NONE || w->values[value].ready != AFTER) continue;
         int maker = maker_of(w->t, value);
-        return is_summed_over(&w->t->items.items[maker], w->k->walk) ? maker : sum_behind(w, maker);
+        return is_summed_over(&w->t->items.items[maker], w->k->walk) ? maker : sum_before(w, maker);
     }
     return TAPE_NONE;
 }
@@ -155,7 +155,7 @@ static bool find_sections(writer *w) {
             ready = INSIDE;
         if (ready == AFTER &&
             (reads_inside(w, item) || is_summed || tape_has_axis(t, item->value, w->k->walk)))
-            return wants_cut(w, sum_behind(w, i)) ||
+            return wants_cut(w, sum_before(w, i)) ||
                    tape_refuse(
                        t, item->from,
                        "its gradient needs a second walk over %.*s, for which there is no rule yet",

@@ -149,7 +149,7 @@ HALF = replaced(FORESEEN, ("        if not eager\n            Compute Fill 1 and
 # A shift that is not made anew with the maximum, a maximum that something else takes, a factor that moves something else.
 LOST, TAKEN, OTHER = [replaced(CAPPED, (EAGER_LAST, x)) for x in (
     EAGER_LAST.replace("                Compute Multiply m, -28.8539008 and get shift\n", ""),
-    *(EAGER_LAST.replace("            end", f"                Compute Add l, {taken} and get l\n            end", 1) for taken in ("m", "alpha")))]
+    *(EAGER_LAST.replace("            end", f"                Compute Add l, {other} and get l\n            end", 1) for other in ("m", "alpha")))]
 
 IN_BLOCKS = (
     (GRADIENT, CLEAR, 1, [CLEAR.replace("offset - 1", "offset + 1")], True), (GRADIENT, CLEAR, 1, [CLEAR.replace("offset - 1", "offset - 65")], False),

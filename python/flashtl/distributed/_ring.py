@@ -80,9 +80,9 @@ def part_of(rank, source, is_causal, half):
 def pass_on(tensors, group, tag):
     """Starts to send them to the next process of the ring; what it gives waits for those that the process before has sent."""
     rank, size = dist.get_rank(group), dist.get_world_size(group)
-    ahead, behind = (dist.get_global_rank(group, (rank + step) % size) for step in (1, -1))
+    after, before = (dist.get_global_rank(group, (rank + step) % size) for step in (1, -1))
     received = [torch.empty_like(tensor) for tensor in tensors]
-    ways = ((dist.isend, ahead, tensors), (dist.irecv, behind, received))
+    ways = ((dist.isend, after, tensors), (dist.irecv, before, received))
     works = dist.batch_isend_irecv([dist.P2POp(way, tensor, peer, group, 2 * tag + i) for way, peer, moved in ways
                                     for i, tensor in enumerate(moved)])
 
