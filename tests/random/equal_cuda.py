@@ -219,6 +219,18 @@ def apart_in_shared(mutant, code):
     return None
 
 
+def kept_always_or_never(mutant, code):
+    """The way on which the maximum is kept at once, where nothing goes by its condition but one around it."""
+    new, old, _ = changes(mutant, code)
+    condition = "__builtin_expect(eager, 0)"
+    if len(new) != 1 or len(old) != 1 or old[0].strip() != f"if ({condition}) {{":
+        return None
+    others = [x for x in code if re.search(r"\beager\b", x) and x.strip() != old[0].strip()]
+    around = r"\s*(const bool eager = .*;|if \(__builtin_expect\((\(.*\)|\w+ >= [\w.]+) \|\| eager, 0\)\) \{)$"
+    ways = [old[0].replace(condition, x) for x in ("true", "false", "__builtin_expect(0, eager)")]
+    return "the maximum is kept at once always, or never: both ways give the same" if new[0] in ways and all(re.match(around, x) for x in others) else None
+
+
 # --- the whole ------------------------------------------------------------------------------------
 
 ONE_WORD = (
@@ -226,12 +238,11 @@ ONE_WORD = (
     (r"any_\d+ \|= !\(part\S* < (9e\+?18f)\);$", above(-math.inf, 1e37), VOTE),
     (r"any_\d+ \|= !\(part\S* (<) [\d.e+]+f\);$", lambda old, new: new in ("<=", "=="), VOTE),
     (r"^if \((ftl_any\(any_\d+\))\) \{$", lambda old, new: new == "true", VOTE),
-    (r"^if \((__builtin_expect\(eager, 0\))\) \{$", lambda old, new: new in ("true", "false"), "the maximum is kept at once always, or never: both ways give the same"),
     (r"ftl_max\(\S+, ([\d.]+e-\d+f)\);$", above(1e-37, 1e-20), "what keeps a division from 0: far below all sums"),
 )
 
 
-PROOFS = (functools.partial(of_one_word, ONE_WORD), commutes, lambda mutant, code: order(mutant, code, effects_of_cuda), order_of_sums,
+PROOFS = (kept_always_or_never, functools.partial(of_one_word, ONE_WORD), commutes, lambda mutant, code: order(mutant, code, effects_of_cuda), order_of_sums,
           eager, permuted_vote, room, lower_maximum, nothing_read, past_an_end, times_zero, written_at_first_step, let_of_masks, past_the_guard,
           whole_blocks, groups, first_of_a_ring, slot_of_two, apart_in_shared, unreached, bounds, conditions, loops) + OF_WAYS + OF_COPIES + OF_PATHS
 PROOFS_BY_TL = (without_effect, dead_in_tl, under_a_vote, first_barrier) + OF_COPIES_BY_TL + OF_PATHS_BY_TL

@@ -54,6 +54,9 @@ TOLD = """extern "C" __global__ void k() {
     }
     ftl_store_global_f32(x, O[0]);
 }"""
+WAY = TOLD.replace("eager || slow", "slow").replace("            eager_kept", "            O[0] = ftl_multiply(O[0], alpha[0]);\n            eager_kept").replace(
+    "            if (__builtin_expect(!eager, 0)) {\n                FTL_UNROLL for (int half = 0; half < 2; half++) alpha[half] = 1.0f;\n            }\n", "")
+KEPT = "        if (__builtin_expect(eager, 0)) {"
 SAYS, NEVER = "            if (ftl_any(part[0] >= 1024", "            if (false) {"
 
 AGAIN = """    const int BN = 64;
@@ -233,6 +236,8 @@ PATHS = (
     (HELD, "", "", ADDED, ("half) < (", "half) <= ("), True), (HELD, "", "", ADDED, ("&&", "||"), True), (HELD, "", "", ADDED, ("half) < (", "half) > ("), False),
     (HELD, "", "", ADDED, ("half) < (", "half) == ("), False), (HELD, "O_row + 8 * half < rows_left", "O_row < rows_left", ADDED, ("half) < (", "half) <= ("), False),
     (HELD, "args.q_len - q_block", "args.kv_len - q_block", ADDED, ("half) < (", "half) <= ("), False), (HELD, "(lane >> 2)", "(lane >> 2) - 8", ADDED, ("half) < (", "half) != ("), False),
+    *((WAY, "", "", KEPT, f"        if ({x}) {{", True) for x in ("true", "false", "__builtin_expect(0, eager)")), (WAY, "", "", KEPT, "        if (j == 3) {", False),
+    *((TOLD, "", "", KEPT, f"        if ({x}) {{", False) for x in ("true", "false", "__builtin_expect(0, eager)")),
     (TOLD, "", "", SAYS, NEVER, True), (TOLD, "", "", SAYS, "            if (true) {", True), (TOLD, "if (__builtin_expect(!eager, 0))", "if (j == 2)", SAYS, NEVER, False),
     (TOLD, "const bool slow", "bool slow", SAYS, NEVER, False), (TOLD, "alpha[half] = 1.0f", "O[half] = 1.0f", SAYS, NEVER, False),
     (TOLD, "half++) alpha[half] = 1.0f", "half++) alpha[0] = 1.0f", SAYS, NEVER, False), (TOLD, "half = 0; half < 2; half++) alpha[half] = 1.0f", "half = 1; half < 2; half++) alpha[half] = 1.0f", SAYS, NEVER, False),
