@@ -1,6 +1,6 @@
 # CPU seconds of the long tests in gcc's build as `make test` runs it, about: CTest starts the longest first, so that no core waits for one at the end.
 foreach(entry
-        package_debian=57 python_wheel=23 documented=14 cli_noticed=12 decode_programs=11 serving_options=11 test_tune_faults=10 allocations=9
+        python_wheel=23 documented=14 cli_noticed=12 decode_programs=11 serving_options=11 test_tune_faults=10 allocations=9
         by_clang=9 waits_skips_programs=9 bytes_of_warpgroups=8 cli_turned=8 cli_whole=8 sparse_programs=7
         cli_alike=6 cli_bytes=6 demo=6 random_cuda_mutants=6 random_cuda_waits=6 random_equal=6
         test_layout_registers=6 waits_programs=6 cli_more=5 cute_by_model=5 test_large_texts=5

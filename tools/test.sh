@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
 is_all=false
-KERNELS=4 # tests/sampling.py, tests/cli/sampling.inc
+KERNELS=8 # tests/sampling.py, tests/cli/sampling.inc
 [ "${1:-}" != --all ] || is_all=true
 
 step() { printf '\n== %s\n' "$1"; }

@@ -71,7 +71,7 @@ def main(folder):
         variables.setdefault("CMAKE_C_COMPILER_LAUNCHER", "ccache")
     # The folder of objects stays from build to build.
     run(python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", SOURCE, "-w", folder / "plain", "--no-deps",
-        "--no-build-isolation", "-C", f"build-dir={folder / 'build'}", env=variables)
+        "--no-build-isolation", "--config-settings", f"build-dir={folder / 'build'}", env=variables)
     plain, = (folder / "plain").glob("*.whl")
     run(python, "-m", "auditwheel", "repair", plain, "-w", folder, env=variables)
     plain.unlink()

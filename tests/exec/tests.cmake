@@ -77,7 +77,7 @@ add_test(NAME repeated_keys
          COMMAND flashtl verify --op nsa_selected --head-dim 64 --dtype e4m3 --gpu l40s --on interpreter --case 5)
 add_test(NAME lost_keys
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/lost_keys.sh $<TARGET_FILE:flashtl>)
-set_tests_properties(repeated_keys lost_keys PROPERTIES LABELS exec)
+set_tests_properties(repeated_keys lost_keys PROPERTIES LABELS "exec;slow")
 
 # Where clang is the only compiler; 77: it is not here, or does not know GPUs.
 add_test(NAME by_clang
