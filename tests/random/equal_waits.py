@@ -196,7 +196,30 @@ def wider_group(mutant, code):
     return None
 
 
-PROOFS = (first_slot, second_fence, moved_fence, barrier_between_stores, later_wait, no_instruction, more_registers, last_turn, last_release, initialised_later, wider_group)
+def waited_by_mbarrier(mutant, code):
+    """A wait for a thread's own copies, where what comes next is an mbarrier at which every thread arrives once its copies, those
+    included, are there (PTX ISA, cp.async.mbarrier.arrive), and nothing is read before."""
+    new, old, at = changes(mutant, code)
+    if new or len(old) != 1 or not re.match(r"\s*ftl_cp_async_wait<0>\(\);$", old[0]):
+        return None
+    depth = depth_of(old[0])
+    if any(re.match(r"\s*(for|while) ", code[i]) for i in enclosing(code, at)):
+        return None
+    after = next((i for i in range(at + 1, len(code)) if "ftl_mbarrier_wait(" in code[i]), None)
+    barrier = after and re.match(r"\s*ftl_mbarrier_wait\(shared \+ at::(\w+_full)\b", code[after])
+    harmless = r"\s*(ftl_block_barrier\(\);|\w+_shared = [^()]*(\([^()]*(\([^()]*\))*[^()]*\)[^()]*)*;)$"
+    if not barrier or depth_of(code[after]) != depth or not all(re.match(harmless, x) and depth_of(x) == depth for x in code[at + 1:after]):
+        return None
+    # All that fills such a slot comes after the last of the copies that are waited for, and no thread leaves it out.
+    committed = [i for i in range(at) if "ftl_cp_async_commit()" in code[i]]
+    arrives = [i for i, x in enumerate(code) if f"at::{barrier.group(1)}" in x and "ftl_mbarrier_wait(" not in x and not re.match(r"\s*(if \([^;]*\) )?ftl_mbarriers?_init", x)]
+    by_copies = arrives and all("ftl_mbarrier_arrive_after_copies(" in code[i] for i in arrives)
+    first = [i for i in arrives if i < at]
+    fits = committed and first and min(arrives) > committed[-1] and all(depth_of(code[i]) == depth for i in first)
+    return "an mbarrier at which all threads arrive after these copies is waited for before anything reads" if by_copies and fits else None
+
+
+PROOFS = (waited_by_mbarrier, first_slot, second_fence, moved_fence, barrier_between_stores, later_wait, no_instruction, more_registers, last_turn, last_release, initialised_later, wider_group)
 
 
 def of_cuda(mutant, code):
@@ -283,6 +306,19 @@ WAITS = """kernel() {
     }
     ftl_store_global_f32(vector, a[0]);
 }"""
+RINGS = """kernel() {
+    ftl_mbarriers_init<3>(shared + at::KV_full, 128);
+    ftl_cp_async_16(target, source);
+    ftl_cp_async_commit();
+    ftl_cp_async_16(target, source);
+    ftl_mbarrier_arrive_after_copies(shared + at::KV_full + KV_shared);
+    ftl_cp_async_wait<0>();
+    ftl_block_barrier();
+    KV_shared = KV_shared < shared + (at::KV_tile + at::KV_slot) ? KV_shared + at::KV_slot : (KV_shared ^ 1) - at::KV_slot;
+    ftl_mbarrier_wait(shared + at::KV_full + (KV_shared - shared), KV_shared & 1);
+    ftl_ldmatrix_x4(a[0], a[1], a[2], a[3], Q_shared);
+}"""
+ARRIVES = "    ftl_mbarrier_arrive_after_copies(shared + at::KV_full + KV_shared);"
 # A text, what is changed of it beforehand, the line that goes (with which it changes places), whether that is proved.
 TEXTS = (
     (FENCES, "", "", 7, None, True), (FENCES, "R[0], R[1]", "O[0], R[1]", 7, None, False), (FENCES, "R[0], R[1]", "R[0], P[1]", 7, None, False),
@@ -291,6 +327,10 @@ TEXTS = (
     (BARRIERS, "", "", 9, None, True), (BARRIERS, "", "", 3, None, False), (BARRIERS, "", "", 15, None, False), (BARRIERS, "place = K_shared", "place = Q_shared", 9, None, False),
     (BARRIERS, "ftl_load_global_16(b, source)", "ftl_load_shared_16(b, Q_shared)", 9, None, False), (BARRIERS, "place = K_shared", "place = other", 9, None, False),
     (BARRIERS, "ftl_load_global_16(b, source)", "ftl_cp_async_16(K_shared, source)", 9, None, False),
+    (RINGS, "", "", 6, None, True), (RINGS, "    ftl_block_barrier();\n", "    ftl_block_barrier();\n    ftl_ldmatrix_x4(a[0], a[1], a[2], a[3], Q_shared);\n", 6, None, False),
+    (RINGS, ARRIVES, "    ftl_mbarrier_signal(shared + at::KV_full + KV_shared);", 6, None, False), (RINGS, "at::KV_full + (KV", "at::KV_empty + (KV", 6, None, False),
+    (RINGS, ARRIVES, ARRIVES + "\n    ftl_cp_async_commit();", 7, None, False), (RINGS, ARRIVES, "    if (warp == 0) {\n    " + ARRIVES + "\n    }", 8, None, False),
+    (RINGS, "    ftl_mbarriers_init<3>", ARRIVES + "\n    ftl_mbarriers_init<3>", 7, None, False), (RINGS, "wait<0>", "wait<1>", 6, None, False),
     (WAITS, "", "", 2, None, True), (WAITS, "", "", 5, None, False), (WAITS, "        ftl_cp_async_wait<0>();\n", "        ftl_cp_async_wait<1>();\n", 2, None, False),
     (WAITS, "    ftl_store_global_f32", "    ftl_ldmatrix_x4(a[0], a[1], a[2], a[3], K_shared);\n    ftl_store_global_f32", 2, None, False))
 

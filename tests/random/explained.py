@@ -54,6 +54,8 @@ EXPLAINED = (
      "past the last key scores are exactly 0, since keys are zeros there, and what they are multiplied by lies between 0 and the bias, which is finite: a weight, at least 0, or the bias where that is less"),
     ("random 80086", "+ ftl_load_global_i32_if((unsigned)((g0 + 1) * BK + row) < (unsigned)(args.kv_len),", "+ ftl_load_global_i32_if((unsigned)((g0 + 1) * BK + row) <= (unsigned)(args.kv_len),",
      "in the way of whole blocks: 48 rows are left, and rows are below 48, so that both hold", "args.lens + ((g0 + 1) * BK + row) * args.lens_stride_kv) * (long long)args.Y0_stride_kv2"),
+    ("--op mqa --window 100 --causal --head-dim 64", "if (executor == 2) ftl_meet_later(1, 256);", "if (true) ftl_meet_later(1, 256);",
+     "all three executors arrive: two of them complete a phase for which nobody waits, the third is the one that is meant; who goes first is a matter of speed alone"),
     ("random 80568", "let full_2 = floor(kv2_len/BK)", "let full_2 = ceil(kv2_len/BK)",
      "past the last key it is multiplied by rows that are zeros: nothing comes of a weight that f16 holds, that is while eps0 * vec is below 110"),
     ("random 60172", "units[down][0] = units[down][1] = units[down][2] = units[down][3] = 0;", "units[down][0] = units[down][2] = units[down][2] = units[down][3] = 0;",
