@@ -1,5 +1,4 @@
 """Attention whose scores and masks are Python functions, as FlexAttention's users write them: traced, and written as a sketch."""
-import inspect
 import math
 
 from ._arrays import CPU, array_of, is_torch, one_device
@@ -54,6 +53,7 @@ def sketch_of(score_mod=None, mask_mod=None, *, return_lse=False):
 
 
 def trace(lifting, name, function, args):
+    import inspect  # which is half of what importing the package would take
     if not callable(function):
         raise TypeError(f"{name} is a function of ({'score, ' if len(args) == 5 else ''}b, h, q, kv); found {type(function).__name__}")
     try:
