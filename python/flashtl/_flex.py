@@ -4,10 +4,10 @@ import math
 from ._arrays import CPU, array_of, is_torch, one_device
 from ._attention import Matrices, check_heads, check_types, positive, program_of
 from ._captured import Lifting, REAL
+from ._ranges import LENGTHS
 from ._symbols import FunctionError, Symbol, WHOLE_MOST, symbol
 from ._written import Text
 
-LENGTHS = {"b": "batch", "head": "q_heads", "q": "q_len", "kv": "kv_len"}
 HEAD = """kernel flex_attention
 let group = q_heads/kv_heads                                // query heads that share a key head
 Input  Q (b in batch, head in q_heads; q in q_len, d)

@@ -7,7 +7,7 @@ from math import floor, lcm
 
 FORMS_MOST = 8
 LONG = 2 ** 22  # what a length may well be
-PLACES = {"b": "batch", "head": "q_heads", "q": "q_len", "kv": "kv_len"}
+LENGTHS = {"b": "batch", "head": "q_heads", "q": "q_len", "kv": "kv_len"}  # of the places
 
 
 def form(value):
@@ -55,7 +55,7 @@ def by_lengths(x):
     """Of a place or an element of a table, whatever the lengths are."""
     if x.op == "element":
         return None, None
-    return [form(0)], [{PLACES[x.value]: Fraction(1), "": Fraction(-1)}]
+    return [form(0)], [{LENGTHS[x.value]: Fraction(1), "": Fraction(-1)}]
 
 
 def for_long_ones(x):

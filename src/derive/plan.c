@@ -18,17 +18,11 @@ bool writer_loads(const writer *w, const tape_item *item) {
     return item->kind == TAPE_LOAD || is_taken || (w->k->takes_delta && item->value == w->t->delta);
 }
 
-static int maker_of(const tape *t, int value) {
-    int at = t->items.count - 1;
-    while (t->items.items[at].value != value) at--;
-    return at;
-}
-
 bool writer_sums_turned(const writer *w, const tape_item *item) {
     if (item->kind != TAPE_COMPUTE || item->operation == TL_GEMM || !item->over.length)
         return false;
     const tape_value *of = &w->t->values.items[item->operands[0].value];
-    const tape_item *maker = &w->t->items.items[maker_of(w->t, item->operands[0].value)];
+    const tape_item *maker = &w->t->items.items[tape_maker(w->t, item->operands[0].value)];
     return of->axis_count == 2 && str_equal(of->axes[0], item->over) && writer_loads(w, maker);
 }
 
@@ -115,7 +109,7 @@ static int sum_before(const writer *w, int item) {
     for (int k = 0; k < of->operand_count + of->use_count; k++) {
         int value = tape_read_value(of, k);
         if (value == TAPE_NONE || w->values[value].ready != AFTER) continue;
-        int maker = maker_of(w->t, value);
+        int maker = tape_maker(w->t, value);
         return is_summed_over(&w->t->items.items[maker], w->k->walk) ? maker : sum_before(w, maker);
     }
     return TAPE_NONE;
@@ -240,7 +234,7 @@ static void find_orders(writer *w) {
 
 /* Does a tile lie as a product was chosen to lie? Else it lies as in memory. */
 static bool lies_as_product(const writer *w, int value) {
-    const tape_item *maker = &w->t->items.items[maker_of(w->t, value)];
+    const tape_item *maker = &w->t->items.items[tape_maker(w->t, value)];
     if (writer_loads(w, maker)) return false;
     if (maker->operation == TL_GEMM) return true;
     for (int k = 0; k < maker->operand_count; k++) {
@@ -263,7 +257,7 @@ static bool find_turned(writer *w) {
                       item->operation == TL_ROW_SUM && str_equal(item->over, w->k->walk);
         if (!is_sum || t->values.items[of].axis_count != 2 || writer_sums_turned(w, item)) continue;
         if (!str_equal(w->values[of].first, item->over) || lies_as_product(w, of)) continue;
-        w->cut = maker_of(t, of);
+        w->cut = tape_maker(t, of);
         return true;
     }
     return false;

@@ -58,18 +58,12 @@ static tape_sum *sum_of_loop(const reading *r, str name) {
     return NULL;
 }
 
-static const tape_item *item_of(const tape *t, int value) {
-    for (int i = 0; i < t->items.count; i++)
-        if (t->items.items[i].value == value) return &t->items.items[i];
-    return NULL;
-}
-
 /* After a loop, a tile that was made in it is that of one block; a sum is named anew at the end,
  * and what was copied without the walked axis is the same in each block.
  */
 static bool is_of_last_block(const reading *r, const named *n) {
     if (n->made == OUTSIDE || n->made == r->loop || n->is_statistic) return false;
-    const tape_item *made = item_of(r->t, n->value);
+    const tape_item *made = &r->t->items.items[tape_maker(r->t, n->value)];
     return made->kind != TAPE_LOAD ||
            tape_has_axis(r->t, n->value, r->t->loops.items[n->made].walked);
 }

@@ -25,6 +25,12 @@ int tape_add(tape *t, tape_item item) {
     return item.value;
 }
 
+int tape_maker(const tape *t, int value) {
+    int at = t->items.count - 1;
+    while (t->items.items[at].value != value) at--;
+    return at;
+}
+
 int tape_read_value(const tape_item *item, int n) {
     return n < item->operand_count ? item->operands[n].value
                                    : item->uses[n - item->operand_count].value;

@@ -119,6 +119,8 @@ bool tape_reverse(tape *t);
 
 int tape_new_value(tape *t, str name, const str *axes, int axis_count);
 int tape_add(tape *t, tape_item item); /* its value */
+/* The item that makes a value, by its number. */
+int tape_maker(const tape *t, int value);
 /* The n-th value that an item reads, in its operands and its condition; TAPE_NONE: that is none. */
 int tape_read_value(const tape_item *item, int n);
 /* The gradient that was made of what an item loads. */

@@ -259,9 +259,7 @@ static void write_contraction(writer *w, int i, const tape_item *item, str name)
     if (item->operation != TL_GEMM) {
         int of = item->operands[0].value;
         if (writer_sums_turned(w, item)) {
-            const tape_item *load = t->items.items;
-            while (load->value != of) load++;
-            str turned_name = write_turned(w, i, load);
+            str turned_name = write_turned(w, i, &t->items.items[tape_maker(t, of)]);
             add_line(w, w->sections[i], "Compute %s %.*s and %s %.*s",
                      tl_operation_name(item->operation), STR_ARGS(turned_name), into,
                      STR_ARGS(name));

@@ -4,7 +4,7 @@ import re
 
 from equal_bounds import LET, UNREADABLE, Drawn, before_a_colon, condition_of, draws, enclosing, free_of, lets_of, made_of
 from equal_text import changes, depth_of, lines_under
-from equal_votes import holds_at, is_of_scores
+from equal_votes import holds_at, masks_of_scores
 
 TERM = re.compile(r"(\w+) (<|<=|>|>=) ([\w +-]+)$")
 
@@ -140,18 +140,10 @@ def no_round(mutant, code):
     if len(loops) != 1 or others:
         return None
     loop = loops[0]
-    index, last = before_a_colon(code[loop])[0], lines_under(code, loop)[1]
-    masks = [i for i in range(loop, last) if re.match(r"\s*Compute Mask \w+ in ", code[i])]
-    scores = {code[i].split()[2] for i in masks}
-    if len(scores) != 1:
-        return None
-    score = min(scores)
-    made = sum(bool(re.match(rf"\s*Compute GEMM .* and get {score} by ", x)) for x in code[loop:last])
-    kept = all(re.match(rf"\s*Compute RowMax {score} and accumulate \w+$", x) for x in code if re.match(r"\s*Compute Row(?!Sum)", x))
-    starts = any(re.match(r"\s*Compute Fill -1e30 and get ", x) for x in code[:loop])
+    index, masks = before_a_colon(code[loop])[0], masks_of_scores(code, loop)
     # Past the last row nothing is stored, so that nobody asks what a block of such rows alone would see.
     rows = re.search(r"\b(\w+)_block in (\w+_len)/(B\w+)", "\n".join(code))
-    if made != len(masks) or not kept or not starts or not rows or not is_of_scores(code, loop, score):
+    if not masks or not rows:
         return None
     seen = 0
     try:

@@ -1,5 +1,5 @@
 """TL Code whose blocks go to two loops, rounds of nothing, and factors that are read on several ways; see equal_examples_votes.py."""
-from equal_examples_votes import CAPPED, MOVED, READ, replaced
+from equal_examples_votes import CAPPED, MOVED, READ, replaced, with_moves
 
 # The first loop masks all of its blocks, the second one asks.
 GRADIENT = """kernel gradient for l40s
@@ -92,19 +92,13 @@ NONE = [ROUNDS.replace("max(1,", "max(0,")]
 SHIFT = "    Compute Multiply m, -c and get shift"
 
 # A factor that is 0 where the next block is to move the maximum at once, and is read on two ways after it was made on each.
-FORESEEN = """kernel foreseen for h200
+FORESEEN = with_moves("""kernel foreseen for h200
 let BM = 128, BN = 128
 for j = 1:blocks
     Compute GEMM Q_shared, K_shared.T and get S by m64n128k16 async
     let eager = any(alpha < 3e-5)
     if eager
-        Compute Cast m and get m_old
-        Compute RowMax S and accumulate m
-        Compute Subtract m_old, m and get alpha
-        Compute Multiply alpha, 1.5 and get alpha
-        Compute Exp2 alpha and get alpha
-        Compute Multiply m, -1.5 and get shift
-        Compute Multiply l, alpha and get l
+        MOVES
     end
     Compute MultiplyAdd S, 1.5, shift and get T
     Compute RowSum T and get part
@@ -115,13 +109,7 @@ for j = 1:blocks
         end
         let hard = any(not part < 65000)
         if hard
-            Compute Cast m and get m_old
-            Compute RowMax S and accumulate m
-            Compute Subtract m_old, m and get alpha
-            Compute Multiply alpha, 1.5 and get alpha
-            Compute Exp2 alpha and get alpha
-            Compute Multiply m, -1.5 and get shift
-            Compute Multiply l, alpha and get l
+            MOVES
         end
     end
     if eager or slow
@@ -133,7 +121,7 @@ for j = 1:blocks
         end
     end
 end
-Copy O (BM, dv) in coordinate [L = q_block] from register to global""".splitlines()
+Copy O (BM, dv) in coordinate [L = q_block] from register to global""", "1.5")
 LATER, AGAIN, ONE = "                Compute Fill 0 and get alpha", "            if any(part >= 1024)", "            Compute Fill 1 and get alpha"
 EAGER_LAST = """                Compute Multiply m, -28.8539008 and get shift
                 Compute Multiply l, alpha and get l

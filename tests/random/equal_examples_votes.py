@@ -1,5 +1,7 @@
 """TL Code with votes, maxima and choices, and changes of it: a text, the first line that is changed and how many are, what they
 become, and whether that says the same."""
+import re
+import textwrap
 
 # A window: rows of a tile begin in different blocks.
 WINDOW = """kernel window for t4
@@ -60,8 +62,22 @@ def replaced(text, *pairs):
     return joined.splitlines()
 
 
+MOVES = """Compute Cast m and get m_old
+Compute RowMax S and accumulate m
+Compute Subtract m_old, m and get alpha
+Compute Multiply alpha, {0} and get alpha
+Compute Exp2 alpha and get alpha
+Compute Multiply m, -{0} and get shift
+Compute Multiply l, alpha and get l"""
+
+
+def with_moves(text, factor):
+    """The lines of a text in which MOVES stands for how a maximum moves, and what belongs to it."""
+    return re.sub("^( *)MOVES$", lambda m: textwrap.indent(MOVES.format(factor), m.group(1)), text, flags=re.M).splitlines()
+
+
 # A maximum of bounded scores, moved at once or by a vote.
-CAPPED = """kernel capped for h200
+CAPPED = with_moves("""kernel capped for h200
 let blocks = max(1, ceil(kv_len/BN))
 let BM = 192, BN = 128
 let full = floor(kv_len/BN)
@@ -86,13 +102,7 @@ for tile in grid
                 Compute Mask S in coordinate [L = q_block, L = j] where kv >= kv_len
             end
             if eager
-                Compute Cast m and get m_old
-                Compute RowMax S and accumulate m
-                Compute Subtract m_old, m and get alpha
-                Compute Multiply alpha, 28.8539008 and get alpha
-                Compute Exp2 alpha and get alpha
-                Compute Multiply m, -28.8539008 and get shift
-                Compute Multiply l, alpha and get l
+                MOVES
                 Compute Multiply O_register, alpha and get O_register
             end
         end
@@ -104,13 +114,7 @@ for tile in grid
         if slow
             let hard = any(not part < 65000)
             if hard
-                Compute Cast m and get m_old
-                Compute RowMax S and accumulate m
-                Compute Subtract m_old, m and get alpha
-                Compute Multiply alpha, 28.8539008 and get alpha
-                Compute Exp2 alpha and get alpha
-                Compute Multiply m, -28.8539008 and get shift
-                Compute Multiply l, alpha and get l
+                MOVES
                 Compute Multiply O_register, alpha and get O_register
                 Compute MultiplyAdd S, 28.8539008, shift and get T
             end
@@ -123,7 +127,7 @@ for tile in grid
     end
     Compute Multiply O_register, l and get O_register
     Copy O (BM, dv) in coordinate [L = q_block] from register to global
-end""".splitlines()
+end""", "28.8539008")
 
 
 def under(text, first, count):

@@ -277,22 +277,29 @@ def is_of_scores(code, loop, score):
     return all(m or not x.startswith("Compute") or re.match(rf"Compute (Mask {score} in|Fill) ", x) for m, x in zip(made, body))
 
 
-def masked_from_below(code, loop):
-    """The Masks of the only scores of a loop, and the part of their one condition that leaves out columns up to a row's limit. None:
-    scores are masked otherwise, or more is made of them than powers below their maximum."""
+def masks_of_scores(code, loop):
+    """The Masks of the only scores of a loop, one for each time that they are made; None: more is made of them than powers below their
+    maximum, or more is added up than what is made of them."""
     last = lines_under(code, loop)[1]
     masks = [i for i in range(loop, last) if re.match(r"\s*Compute Mask \w+ in ", code[i])]
-    conditions = {code[i].split(" where ")[1] for i in masks}
     scores = {code[i].split()[2] for i in masks}
-    if len(conditions) != 1 or len(scores) != 1 or re.search(r"\b(and|not)\b", min(conditions)):
+    if len(scores) != 1:
         return None
-    terms = [t for t in min(conditions).split(" or ") if re.match(r"\w+ <=? [^<>=]*$", t)]
     score = min(scores)
     made = sum(bool(re.match(rf"\s*Compute GEMM .* and get {score} by ", x)) for x in code[loop:last])
     kept = all(re.match(rf"\s*Compute RowMax {score} and accumulate \w+$", x) for x in code if re.match(r"\s*Compute Row(?!Sum)", x))
     starts = any(re.match(r"\s*Compute Fill -1e30 and get ", x) for x in code[:loop])
-    fits = len(terms) == 1 and made == len(masks) and kept and starts and is_of_scores(code, loop, score)
-    return (masks, terms[0]) if fits else None
+    return masks if made == len(masks) and kept and starts and is_of_scores(code, loop, score) else None
+
+
+def masked_from_below(code, loop):
+    """Those Masks, and the part of their one condition that leaves out columns up to a row's limit; None: they have another one."""
+    masks = masks_of_scores(code, loop)
+    conditions = {code[i].split(" where ")[1] for i in masks or ()}
+    if len(conditions) != 1 or re.search(r"\b(and|not)\b", min(conditions)):
+        return None
+    terms = [t for t in min(conditions).split(" or ") if re.match(r"\w+ <=? [^<>=]*$", t)]
+    return (masks, terms[0]) if len(terms) == 1 else None
 
 
 def begins_earlier(mutant, code):

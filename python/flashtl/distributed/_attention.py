@@ -5,7 +5,6 @@ import torch
 import torch.distributed as dist
 
 from .._attention import LAYOUTS, positive
-from .._program import MACHINES
 from ..torch import _attention as local
 from . import _parts, _ring
 
@@ -67,10 +66,7 @@ class Attention(torch.nn.Module):
 def check(q, k, v, alibi, groups, options, on, gpu):
     """What this process can see of its own arguments."""
     layout = options["layout"]
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout is {' or '.join(map(repr, LAYOUTS))}; found {layout!r}")
-    if on not in (None, *MACHINES):
-        raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
+    local.check_words(layout, on)
     local.check(q, k, v, alibi, layout)
     if q.dtype == torch.float32 and (q.device.type != "cpu" or on in ("emulator", "gpu")):
         raise TypeError("attention is of float16 or bfloat16; 'q' is float32, which the interpreter alone takes")

@@ -27,10 +27,7 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, m
         from .. import distributed
         return distributed.attention(q, k, v, group=group, causal=causal, window=window, softcap=softcap, alibi=alibi, scale=scale,
                                      return_lse=return_lse, layout=layout, on=on, gpu=gpu)
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout is {' or '.join(map(repr, LAYOUTS))}; found {layout!r}")
-    if on not in (None, *MACHINES):
-        raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
+    check_words(layout, on)
     q, k, v = cast(q, k, v)
     if mask is not None and mask.is_floating_point():
         mask, = cast(mask)
@@ -79,6 +76,13 @@ def scores_mask(mask, q, k, layout):
 def part_of(mask, axis, begin, end):
     """Rows or keys of a mask, which may have one for all."""
     return mask if mask.shape[axis] == 1 or end - begin == mask.shape[axis] else mask.narrow(axis, begin, end - begin)
+
+
+def check_words(layout, on):
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout is {' or '.join(map(repr, LAYOUTS))}; found {layout!r}")
+    if on not in (None, *MACHINES):
+        raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
 
 
 def check(q, k, v, alibi, layout):
