@@ -110,14 +110,14 @@ static void merge_origin(const machine *mc, int to, machine_origin *into, int fr
     }
 }
 
-/* A Copy's target holds what its source does, wherever that came from. */
+/* A Copy's target holds what its source does, wherever that came from, rounded to its own type. */
 static void copy_held(const machine *mc, int to, machine_held *into, int from,
                       const machine_held *held) {
     const model_tile *target = &mc->model->tiles[to], *source = &mc->model->tiles[from];
     into->inside = held->inside;
     for (int k = 0; k < target->axis_count; k++) {
         int i = model_axis_of(source, target->axes[k].id);
-        if (i >= 0) into->ends[k] = held->ends[i];
+        if (i >= 0) into->ends[k] = holds_rounded(held->ends[i], target->type);
     }
 }
 

@@ -137,7 +137,7 @@ static holds_value scalar(judged *j, int number) {
     holds_value *known = &mc->scalars[j->p->sync->role][step].operands[number];
     const holds_scope scope = {find_name, NULL, &mc->memo};
     const tl_expr *e = j->step->statement->compute.operands[number].value;
-    if (!known->may) *known = e ? holds_expression(&scope, e) : holds_these(HOLDS_FINITE);
+    if (!known->may) *known = e ? holds_expression(&scope, e) : holds_these(HOLDS_GIVEN);
     return *known;
 }
 
@@ -150,6 +150,8 @@ static const char *name_of(holds_value h) {
     if (holds_only(h, HOLDS_LOW)) return "-inf";
     if (holds_only(h, HOLDS_HIGH)) return "+inf";
     if (is_finite(h)) return "finite values";
+    if (!(h.may & HOLDS_NAN) && h.may & HOLDS_FINITE && h.may & HOLDS_LOW && h.may & HOLDS_HIGH)
+        return "finite values or infinities";
     if (holds_only(h, HOLDS_FINITE | HOLDS_LOW)) return "finite values or -inf";
     return holds_only(h, HOLDS_FINITE | HOLDS_HIGH) ? "finite values or +inf" : "anything";
 }
@@ -174,9 +176,10 @@ static holds_value operand_end(judged *j, int number, int axis_id) {
     for (int i = 0; i < j->step->read_count; i++) {
         const model_use *use = &j->step->reads[i];
         if (use->operand != operand || !j->origins[i]) continue;
-        int k = axis_id < 0 ? -1 : model_axis_of(&j->mc->model->tiles[use->tile], axis_id);
+        const model_tile *tile = &j->mc->model->tiles[use->tile];
+        int k = axis_id < 0 ? -1 : model_axis_of(tile, axis_id);
         holds_value held = k >= 0 ? j->origins[i]->held.ends[k] : j->origins[i]->held.inside;
-        return held.may ? held : holds_these(HOLDS_FINITE); /* what comes from memory is finite */
+        return held.may ? held : holds_given(tile->type); /* what comes from memory is finite */
     }
     return scalar(j, number);
 }
@@ -233,7 +236,7 @@ static holds_value product_end(judged *j, int axis_id, const holds_value *e) {
     bool in_left = left && model_axis_of(&j->mc->model->tiles[left->tile], axis_id) >= 0;
     holds_value outer = in_left ? e[0] : e[1];
     if (holds_only(outer, HOLDS_ZERO)) return outer;
-    return holds_these(is_finite(outer) ? HOLDS_FINITE : HOLDS_ANY);
+    return holds_these(holds_only(outer, HOLDS_GIVEN) ? HOLDS_GIVEN : HOLDS_ANY);
 }
 
 /* What the target holds past the end of its axis k, or with k < 0 where its elements exist. */
@@ -244,7 +247,7 @@ static holds_value made_end(judged *j, int k, int axis_id, const holds_value *be
     for (int i = 0; i < count; i++) e[i] = operand_end(j, i, axis_id);
     switch (tl_operation_shape(c->operation)) {
     case TL_SHAPE_PRODUCT:
-        made = k < 0 ? holds_these(HOLDS_FINITE) : product_end(j, axis_id, e);
+        made = k < 0 ? holds_these(HOLDS_GIVEN) : product_end(j, axis_id, e);
         break;
     case TL_SHAPE_REDUCTION: made = holds_reduced(&j->mc->memo, c->operation, e[0]); break;
     case TL_SHAPE_FILL: made = e[0]; break;
@@ -253,11 +256,12 @@ static holds_value made_end(judged *j, int k, int axis_id, const holds_value *be
         break;
     default: made = holds_apply(&j->mc->memo, c->operation, e, count);
     }
+    tl_type type = j->mc->model->tiles[j->step->target.tile].type;
     if (j->step->accumulates) {
-        holds_value both[] = {before->may ? *before : holds_these(HOLDS_FINITE), made};
+        holds_value both[] = {before->may ? *before : holds_given(type), made};
         made = holds_apply(&j->mc->memo, tl_combining(c->operation), both, 2);
     }
-    return made;
+    return holds_rounded(made, type);
 }
 
 static bool is_one(const holds_value *a, const holds_value *b) { /* bit by bit: of 0 and -0, too */

@@ -36,6 +36,10 @@ static bool is_finite(ends_value v) {
     return holds_only(v.may, HOLDS_FINITE);
 }
 
+static bool is_given(ends_value v) {
+    return holds_only(v.may, HOLDS_GIVEN);
+}
+
 static int tile_number(const ends_state *state, str name) {
     const tiles_tile *tile = tiles_find(state->tiles, name);
     return tile ? (int)(tile - state->tiles->tiles.items) : -1;
@@ -97,21 +101,38 @@ static void set(ends_state *state, str name, ends_value value) {
     if (number >= 0) state->values[number] = value;
 }
 
+/* What a tile holds, in the type of what takes it. Elements that exist are taken to fit: those of
+ * other axes and those under a Mask.
+ */
+static ends_value rounded(const ends_state *state, str name, ends_value value, tl_type type) {
+    if (state->question->mode != ENDS_MASKED && has_axis(state, name))
+        value.may = holds_rounded(value.may, type);
+    return value;
+}
+
+/* An operand as a product takes it: one that is computed is rounded to the type of the right one.
+ */
+static ends_value factor(const ends_state *state, const tl_statement *s, int number) {
+    const tiles_tile *right = tiles_find(state->tiles, edit_operand_name(s, 1));
+    tl_type type = right && right->storage != TL_OPEN ? right->storage : TL_F16;
+    return rounded(state, edit_operand_name(s, number), operand_value(state, s, number), type);
+}
+
 static void run_product(ends_state *state, tl_statement *s) {
     const tl_compute *c = &s->compute;
-    ends_value a = operand_value(state, s, 0), b = operand_value(state, s, 1);
+    ends_value a = factor(state, s, 0), b = factor(state, s, 1);
     str target = edit_target_name(s), left = edit_operand_name(s, 0);
     bool is_sum = c->target_kind == TL_ACCUMULATE;
     bool is_nothing = (is_zero(a) && is_finite(b)) || (is_zero(b) && is_finite(a));
     bool contracts = has_axis(state, left) && !has_axis(state, target);
     if (contracts && is_nothing && is_sum) return; /* adds nothing */
     if (contracts && !is_nothing) {
-        hurt(state, s, left, 0);
+        hurt(state, s, is_finite(a) && !is_finite(b) ? edit_operand_name(s, 1) : left, 0);
         return;
     }
-    ends_value product = only(is_nothing                     ? HOLDS_ZERO
-                              : is_finite(a) && is_finite(b) ? HOLDS_FINITE
-                                                             : HOLDS_ANY);
+    ends_value product = only(is_nothing                   ? HOLDS_ZERO
+                              : is_given(a) && is_given(b) ? HOLDS_GIVEN
+                                                           : HOLDS_ANY);
     if (!contracts && !has_axis(state, target)) {
         set(state, target, product);
         return;
@@ -131,7 +152,7 @@ static void run_reduction(ends_state *state, tl_statement *s) {
     if (reduces && is_neutral) {
         if (c->target_kind != TL_ACCUMULATE)
             set(state, target,
-                state->question->mode == ENDS_PART ? only(HOLDS_FINITE) : value_of(a.may));
+                state->question->mode == ENDS_PART ? only(HOLDS_GIVEN) : value_of(a.may));
         return;
     }
     if (reduces) {
@@ -163,11 +184,13 @@ static void run_copy(ends_state *state, tl_statement *s) {
         return;                              /* else what is past the end is dropped */
     }
     str name = edit_target_name(s);
-    if (s->copy.from != TL_GLOBAL && tile_number(state, s->copy.what->text) >= 0)
-        set(state, name, state->values[tile_number(state, s->copy.what->text)]);
+    const tiles_tile *tile = tiles_find(state->tiles, name);
+    tl_type type = tile ? tile->storage : TL_OPEN;
+    int from = s->copy.from != TL_GLOBAL ? tile_number(state, s->copy.what->text) : -1;
+    if (from >= 0) set(state, name, rounded(state, name, state->values[from], type));
     else if (has_axis(state, name) && state->question->mode != ENDS_MASKED)
         set(state, name, only(HOLDS_ZERO));
-    else set(state, name, only(HOLDS_FINITE));
+    else set(state, name, value_of(holds_given(type)));
 }
 
 static void run_statement(ends_state *state, tl_statement *s) {
@@ -211,7 +234,7 @@ ends_answer ends_ask(reason *r, const tiles_list *tiles, const ends_question *qu
     /* Beside other elements, a block changes what it carries; alone, it must not. */
     for (int i = 0; i < count; i++)
         state.values[i] =
-            (ends_value){holds_these(HOLDS_FINITE), question->mode == ENDS_PART ? 0 : i + 1};
+            (ends_value){holds_these(HOLDS_GIVEN), question->mode == ENDS_PART ? 0 : i + 1};
     for (tl_statement *s = tl_next(question->loop, question->loop); s && !state.answer.hurt;
          s = tl_next(s, question->loop))
         run_statement(&state, s);

@@ -76,7 +76,7 @@ holds_value scalar_holds(reason *r, const tiles_tile *tile, const tl_expr *e) {
 }
 
 bool scalar_is_positive(reason *r, const tl_expr *e) {
-    return e && holds_only(scalar_holds(r, NULL, e), HOLDS_ABOVE);
+    return e && holds_only(scalar_holds(r, NULL, e), HOLDS_POSITIVE | HOLDS_VAST_ABOVE);
 }
 
 /* --- numbers -----------------------------------------------------------------------------------

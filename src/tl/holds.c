@@ -5,9 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { KINDS = 6 };
-#define MEMO_STEP ((uint32_t)(0x100000000u / HOLDS_MEMO_SLOTS)) /* of hashes with one slot */
-static const unsigned signs = HOLDS_BELOW | HOLDS_ABOVE;
+enum { KINDS = 10 };
+#define MEMO_STEP (UINT64_MAX / HOLDS_MEMO_SLOTS + 1) /* of hashes with one slot */
+static const unsigned signs = HOLDS_FINITE & ~HOLDS_ZERO;
+
+/* Where ranges begin: what f16 rounds to infinity, what a product of two f16 matrices with common
+ * lengths stays below, what f32 rounds to infinity.
+ */
+#define FAR 65520.0
+#define VAST 0x1p44
+#define INFINITE 0x1.ffffffp127
 
 /* --- values ----------------------------------------------------------------------------------- */
 
@@ -16,10 +23,18 @@ holds_value holds_these(unsigned may) {
     return (holds_value){.may = may ? may : HOLDS_ANY};
 }
 
+holds_value holds_given(tl_type type) {
+    return holds_these(type == TL_F16 || tl_type_bytes(type) == 1 ? HOLDS_F16 : HOLDS_GIVEN);
+}
+
 static unsigned kind_of(double x) {
+    double size = fabs(x);
     if (isnan(x)) return HOLDS_NAN;
-    if (isinf(x)) return x < 0 ? HOLDS_LOW : HOLDS_HIGH;
-    return x < 0 ? HOLDS_BELOW : x > 0 ? HOLDS_ABOVE : HOLDS_ZERO;
+    if (x == 0) return HOLDS_ZERO;
+    if (size >= INFINITE) return x < 0 ? HOLDS_LOW : HOLDS_HIGH;
+    if (size >= VAST) return x < 0 ? HOLDS_VAST_BELOW : HOLDS_VAST_ABOVE;
+    if (size >= FAR) return x < 0 ? HOLDS_FAR_BELOW : HOLDS_FAR_ABOVE;
+    return x < 0 ? HOLDS_BELOW : HOLDS_ABOVE;
 }
 
 /* Do f16 and bf16 hold it exactly? Then a chain of statements does as its numbers do. */
@@ -48,25 +63,44 @@ holds_value holds_either(holds_value a, holds_value b) {
 }
 
 holds_value holds_existing(holds_value value) {
-    return value.is_number
-               ? value
-               : holds_these(value.may & HOLDS_FINITE ? value.may & HOLDS_FINITE : HOLDS_FINITE);
+    if (value.is_number) return value;
+    if (value.may & HOLDS_GIVEN) return holds_these(value.may & HOLDS_GIVEN);
+    return holds_these(value.may & HOLDS_FINITE ? value.may & HOLDS_FINITE : HOLDS_GIVEN);
+}
+
+holds_value holds_rounded(holds_value value, tl_type type) {
+    const unsigned beyond[][2] = {{HOLDS_VAST_BELOW | HOLDS_FAR_BELOW, HOLDS_BELOW | HOLDS_LOW},
+                                  {HOLDS_VAST_ABOVE | HOLDS_FAR_ABOVE, HOLDS_ABOVE | HOLDS_HIGH}};
+    bool saturates = tl_type_bytes(type) == 1;
+    if (type != TL_F16 && !saturates) return value;
+    for (int i = 0; i < 2; i++) {
+        if (!(value.may & beyond[i][0])) continue;
+        unsigned kept = value.may & ~beyond[i][0];
+        value = holds_these(kept | (beyond[i][1] & (saturates ? HOLDS_F16 : ~(unsigned)HOLDS_F16)));
+    }
+    return value;
 }
 
 /* --- operations ------------------------------------------------------------------------------- */
 
-/* Numbers of each kind that are furthest apart, as far as functions care: e to FAR overflows, but
- * no product of three does.
+/* Numbers of each kind that are furthest apart, as far as functions care: e to the largest of f16
+ * overflows, a product of two that are far does not; and so that sums stay of their kind.
  */
-#define NEAR 0x1p-4
-#define FAR 0x1p17
+#define LEAST 0x1p-24
+#define MOST 65504.0
+#define FAR_MOST 0x1p42
+#define VAST_MOST 0x1p100
 
 /* Both are the same of a point; a zero has a sign that nobody follows. */
 static const double numbers[KINDS][2] = {{(double)NAN, (double)NAN},
                                          {-(double)INFINITY, -(double)INFINITY},
-                                         {-FAR, -NEAR},
+                                         {-VAST_MOST, -VAST},
+                                         {-FAR_MOST, -FAR},
+                                         {-MOST, -LEAST},
                                          {-0.0, 0.0},
-                                         {NEAR, FAR},
+                                         {LEAST, MOST},
+                                         {FAR, FAR_MOST},
+                                         {VAST, VAST_MOST},
                                          {(double)INFINITY, (double)INFINITY}};
 
 static int count_of(unsigned kind) {
@@ -106,9 +140,10 @@ static unsigned of_kinds(const tl_operation_facts *f, unsigned a, unsigned b) {
 /* Of all kinds that the operands may be of; an operation of one operand takes any second. */
 static unsigned of_sets(holds_memo *memo, tl_operation operation, unsigned a, unsigned b) {
     const tl_operation_facts *f = tl_facts(operation);
-    uint32_t question = ((uint32_t)operation << KINDS | a) << KINDS | b;
-    uint32_t *slot = memo ? &memo->slots[question * 0x9E3779B1u / MEMO_STEP] : NULL;
-    if (slot && *slot >> KINDS == question && *slot & HOLDS_ANY) return *slot & HOLDS_ANY;
+    uint64_t question = ((uint64_t)operation << KINDS | a) << KINDS | b;
+    uint64_t *slot = memo ? &memo->slots[question * 0x9E3779B97F4A7C15u / MEMO_STEP] : NULL;
+    if (slot && *slot >> KINDS == question && *slot & HOLDS_ANY)
+        return (unsigned)(*slot & HOLDS_ANY);
     unsigned out = 0;
     for (unsigned left = a; left; left &= left - 1)
         for (unsigned right = b; right && out != HOLDS_ANY; right &= right - 1)
@@ -145,7 +180,7 @@ holds_value holds_neutral(tl_operation reduction) {
 }
 
 holds_value holds_reduced(holds_memo *memo, tl_operation reduction, holds_value element) {
-    if (tl_facts(reduction)->gives_place) return holds_these(HOLDS_ZERO | HOLDS_ABOVE);
+    if (tl_facts(reduction)->gives_place) return holds_these(HOLDS_ZERO | HOLDS_POSITIVE);
     if (tl_reduces_by_choice(reduction) || holds_only(element, HOLDS_ZERO))
         return holds_these(element.may);
     holds_value both[] = {element, element};
@@ -174,28 +209,28 @@ static holds_value value_of(walk *w, const tl_expr *e);
 
 /* What the condition says of a name, compared with a number. */
 static unsigned said(const tl_expr *condition, str name) {
-    if (!condition || condition->kind != TL_BINARY) return HOLDS_FINITE;
+    if (!condition || condition->kind != TL_BINARY) return HOLDS_GIVEN;
     const tl_expr *a = condition->left, *b = condition->right;
     tl_operator is = condition->operator;
     if (is == TL_AND) return said(a, name) & said(b, name);
     bool turned = b->kind == TL_NAME && str_equal(b->text, name);
     const tl_expr *limit = turned ? a : b, *other = turned ? b : a;
-    if (other->kind != TL_NAME || !str_equal(other->text, name)) return HOLDS_FINITE;
+    if (other->kind != TL_NAME || !str_equal(other->text, name)) return HOLDS_GIVEN;
     bool minus = limit->kind == TL_NEGATE;
     if (minus) limit = limit->left;
-    if (limit->kind != TL_INTEGER && limit->kind != TL_NUMBER) return HOLDS_FINITE;
+    if (limit->kind != TL_INTEGER && limit->kind != TL_NUMBER) return HOLDS_GIVEN;
     double x = limit->kind == TL_INTEGER ? (double)limit->integer : limit->number;
     if (minus) x = -x;
     bool more = is == (turned ? TL_LESS : TL_GREATER),
          least = is == (turned ? TL_LESS_EQUAL : TL_GREATER_EQUAL);
     bool less = is == (turned ? TL_GREATER : TL_LESS),
          most = is == (turned ? TL_GREATER_EQUAL : TL_LESS_EQUAL);
-    if ((more && x >= 0) || (least && x > 0)) return HOLDS_ABOVE;
-    if ((less && x <= 0) || (most && x < 0)) return HOLDS_BELOW;
-    if ((more || least) && x == 0) return HOLDS_ZERO | HOLDS_ABOVE;
-    if ((less || most) && x == 0) return HOLDS_BELOW | HOLDS_ZERO;
-    if (is == TL_NOT_EQUAL && x == 0) return signs;
-    return HOLDS_FINITE;
+    if ((more && x >= 0) || (least && x > 0)) return HOLDS_POSITIVE;
+    if ((less && x <= 0) || (most && x < 0)) return HOLDS_NEGATIVE;
+    if ((more || least) && x == 0) return HOLDS_ZERO | HOLDS_POSITIVE;
+    if ((less || most) && x == 0) return HOLDS_NEGATIVE | HOLDS_ZERO;
+    if (is == TL_NOT_EQUAL && x == 0) return HOLDS_NEGATIVE | HOLDS_POSITIVE;
+    return HOLDS_GIVEN;
 }
 
 static holds_value name_of(walk *w, const tl_expr *e) {
@@ -204,12 +239,12 @@ static holds_value name_of(walk *w, const tl_expr *e) {
     case HOLDS_DEFINED: return value_of(w, name.value);
     case HOLDS_INPUT: {
         unsigned may = said(name.condition, e->text);
-        return holds_these(may ? may : HOLDS_FINITE);
+        return holds_these(may ? may : HOLDS_GIVEN);
     }
-    case HOLDS_LENGTH: return holds_these(HOLDS_ABOVE);
-    case HOLDS_PLACE: w->varies = true; return holds_these(HOLDS_ZERO | HOLDS_ABOVE);
-    case HOLDS_COUNTER: return holds_these(HOLDS_ZERO | HOLDS_ABOVE);
-    default: return holds_these(HOLDS_FINITE);
+    case HOLDS_LENGTH: return holds_these(HOLDS_POSITIVE);
+    case HOLDS_PLACE: w->varies = true; return holds_these(HOLDS_ZERO | HOLDS_POSITIVE);
+    case HOLDS_COUNTER: return holds_these(HOLDS_ZERO | HOLDS_POSITIVE);
+    default: return holds_these(HOLDS_GIVEN);
     }
 }
 
@@ -228,11 +263,11 @@ static holds_value binary(walk *w, const tl_expr *e) {
         holds_value quotient = two(w, e, TL_DIVIDE);
         return w->varies ? holds_these(quotient.may | HOLDS_ZERO) : quotient;
     }
-    default: return holds_these(HOLDS_FINITE);
+    default: return holds_these(HOLDS_GIVEN);
     }
 }
 
-static holds_value rounded(holds_value x, unsigned toward) {
+static holds_value whole(holds_value x, unsigned toward) {
     return x.may & toward ? holds_these(x.may | HOLDS_ZERO) : holds_these(x.may);
 }
 
@@ -246,20 +281,22 @@ static holds_value call(walk *w, const tl_expr *e) {
             x = holds_apply(w->scope->memo, tl_function_operation(e->function), operands, 2);
         }
         return x;
-    case TL_FUNCTION_CEIL: return rounded(x, HOLDS_BELOW);
-    case TL_FUNCTION_FLOOR: return rounded(x, HOLDS_ABOVE);
-    case TL_FUNCTION_SELECT: return holds_either(x, value_of(w, e->items[2]));
+    case TL_FUNCTION_CEIL: return whole(x, HOLDS_BELOW);
+    case TL_FUNCTION_FLOOR: return whole(x, HOLDS_ABOVE);
+    case TL_FUNCTION_SELECT:
+        w->varies = true; /* past an end a place may choose what it chooses nowhere else */
+        return holds_either(x, value_of(w, e->items[2]));
     case TL_FUNCTION_NEXT: return x;
     default: break;
     }
     tl_operation operation = tl_function_operation(e->function);
-    return operation == TL_OPERATION_UNKNOWN ? holds_these(HOLDS_ZERO | HOLDS_ABOVE)
+    return operation == TL_OPERATION_UNKNOWN ? holds_these(HOLDS_ZERO | HOLDS_POSITIVE)
                                              : holds_apply(w->scope->memo, operation, &x, 1);
 }
 
 static holds_value value_of(walk *w, const tl_expr *e) {
-    if (!e || w->depth == DEPTH_MAX || ++w->steps > STEPS_MAX) return holds_these(HOLDS_FINITE);
-    holds_value out = holds_these(HOLDS_FINITE);
+    if (!e || w->depth == DEPTH_MAX || ++w->steps > STEPS_MAX) return holds_these(HOLDS_GIVEN);
+    holds_value out = holds_these(HOLDS_GIVEN);
     w->depth++;
     switch (e->kind) {
     case TL_INTEGER: out = holds_number((double)e->integer); break;

@@ -1,10 +1,10 @@
-/* What a number may be, as far as it matters past the end of an axis: its sign, 0, an infinity,
- * NaN; or which number it is. The one algebra of the checks (check/ends.c) and of the
- * passes (reason/ends.c), so that what a pass leaves out no check asks for. It follows from the
- * results that the table of operations gives.
+/* What a number may be, as far as it matters past the end of an axis: its sign, 0, whether f16
+ * holds it, an infinity, NaN; or which number it is. The one algebra of the checks (check/ends.c)
+ * and of the passes (reason/ends.c), so that what a pass leaves out no check asks for. It follows
+ * from the results that the table of operations gives.
  *
- * Finite numbers are taken to stay so in sums and products, and products of small ones to stay off
- * 0.
+ * A number that is not known otherwise is taken to be below HOLDS_VAST, sums to stay in the range
+ * of what they add, and products of small numbers to stay off 0.
  */
 #ifndef FLASHTL_TL_HOLDS_H
 #define FLASHTL_TL_HOLDS_H
@@ -13,15 +13,23 @@
 
 #include <stdint.h>
 
-enum {
-    HOLDS_NAN = 1,
-    HOLDS_LOW = 2, /* minus infinity */
-    HOLDS_BELOW = 4,
-    HOLDS_ZERO = 8,
-    HOLDS_ABOVE = 16,
-    HOLDS_HIGH = 32, /* plus infinity */
-    HOLDS_FINITE = HOLDS_BELOW | HOLDS_ZERO | HOLDS_ABOVE,
-    HOLDS_ANY = 63
+enum { /* but for NaN from the least to the largest */
+       HOLDS_NAN = 1,
+       HOLDS_LOW = 2, /* minus infinity */
+       HOLDS_VAST_BELOW = 4,
+       HOLDS_FAR_BELOW = 8,
+       HOLDS_BELOW = 16,
+       HOLDS_ZERO = 32,
+       HOLDS_ABOVE = 64,
+       HOLDS_FAR_ABOVE = 128,  /* overflows in f16 */
+       HOLDS_VAST_ABOVE = 256, /* products of two may overflow in f32 */
+       HOLDS_HIGH = 512,       /* plus infinity */
+       HOLDS_F16 = HOLDS_BELOW | HOLDS_ZERO | HOLDS_ABOVE,
+       HOLDS_POSITIVE = HOLDS_ABOVE | HOLDS_FAR_ABOVE, /* of numbers that are not known otherwise */
+       HOLDS_NEGATIVE = HOLDS_BELOW | HOLDS_FAR_BELOW,
+       HOLDS_GIVEN = HOLDS_NEGATIVE | HOLDS_ZERO | HOLDS_POSITIVE,
+       HOLDS_FINITE = HOLDS_GIVEN | HOLDS_VAST_BELOW | HOLDS_VAST_ABOVE,
+       HOLDS_ANY = 1023
 };
 
 typedef struct holds_value {
@@ -32,6 +40,7 @@ typedef struct holds_value {
 
 holds_value holds_these(unsigned may);
 holds_value holds_number(double number);
+holds_value holds_given(tl_type type);        /* by a tensor of that type */
 bool holds_only(holds_value h, unsigned may); /* nothing but these */
 bool holds_equal(holds_value a, holds_value b);
 holds_value holds_either(holds_value a, holds_value b);
@@ -39,7 +48,7 @@ holds_value holds_either(holds_value a, holds_value b);
 /* What operations came to, so that none is worked out twice. All zero at first. */
 enum { HOLDS_MEMO_SLOTS = 1024 };
 typedef struct holds_memo {
-    uint32_t slots[HOLDS_MEMO_SLOTS]; /* by operation and kinds of operands: the kinds of results */
+    uint64_t slots[HOLDS_MEMO_SLOTS]; /* by operation and kinds of operands: the kinds of results */
 } holds_memo;
 
 /* Of an elementwise operation; 'count' operands, all that it takes. 'memo' may be NULL. */
@@ -50,6 +59,7 @@ holds_value holds_neutral(tl_operation reduction); /* what leaves it as it is */
 holds_value holds_reduced(holds_memo *memo, tl_operation reduction, holds_value element);
 bool holds_leaves(tl_operation operation, int operand, holds_value value); /* the other as it is */
 holds_value holds_existing(holds_value value); /* of elements that exist: taken to be finite */
+holds_value holds_rounded(holds_value value, tl_type type); /* to what a tile of that type holds */
 
 /* --- scalar expressions ----------------------------------------------------------------------- */
 

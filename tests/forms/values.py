@@ -138,6 +138,10 @@ def stored_past_end(a):
     return {"R": np.exp(s).T @ wide(a["D"])}
 
 
+def large_past_end(a):
+    return {"O": attention(wide(a["Q"]) @ wide(a["K"]).T * 0.25, (wide(a["V"]) + 1) ** 2, causal(77, 131))}
+
+
 def given_maximum(a):
     p, m, l = weights(wide(a["Q"]) @ wide(a["K"]).swapaxes(-1, -2) * 0.25)
     before = wide(a["m_before"])[..., None]
@@ -241,6 +245,7 @@ CASES = [
     (linear_weights, {"Q": normal(77, 64), "K": normal(131, 64, scale=0.2), "V": normal(131, 64)}, {"keep": 0.75, "d": 64, "dv": 64}),
     (stored_past_end, {"Q": normal(77, 64), "K": normal(131, 64, scale=0.1), "bias": normal(131, dtype=F32),
                        "lse": normal(77, dtype=F32), "D": normal(77, 64)}, {"d": 64, "dv": 64}),
+    (large_past_end, {"Q": normal(77, 64), "K": normal(131, 64), "V": normal(131, 64)}, {"scale": 0.25, "d": 64, "dv": 64}),
     (bare_axis_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 24, scale=0.1)}, {"d": 40, "e": 24}),
     (whole_rows_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 200, scale=0.1)}, {"d": 40, "e": 200}),
     (encoder_bias, {"Q": normal(150, 64), "K": normal(150, 64, scale=0.2), "V": normal(150, 64),
@@ -283,7 +288,7 @@ def errors(name, gpu, arrays, values, wanted):
     else:
         call("reason", path, "--gpu", gpu, *lengths, "-o", "code.tl")
         scalars = [part for n, value in values.items() if n not in LENGTHS for part in ("--let", f"{n}={value}")]
-        call("run", "code.tl", "--on", "interpreter", *scalars, *files)
+        call("run", "code.tl", "--gpu", gpu, "--on", "interpreter", *scalars, *files)
     for n, want in wanted.items():
         got = np.load(f"to_{n}.npy").astype(np.float64)
         there = ~np.isnan(want)

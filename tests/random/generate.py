@@ -4,6 +4,7 @@ import random
 
 import tree as t
 from eight_bits import EightBits, Space
+from past_ends import PastEnds
 from tree import Compute, Copy, Element, Let, Loop, Mask, Name, Number, Softmax, Tensor, Tile, View, axis, call, compare, element
 
 NAMES = {
@@ -18,13 +19,14 @@ FEATURES = (64,) * 16 + (32,) * 12 + (16, 128) * 6 + (40, 24, 80, 48, 96, 8) * 4
 SHORT, MIDDLE, LONG = (0, 1, 2, 3, 5, 8), (15, 16, 17, 31, 33, 64, 65, 70, 96, 113), (127, 128, 129, 150, 203, 257, 300, 333, 400)
 
 
-class Builder(EightBits):
-    def __init__(self, seed):
+class Builder(EightBits, PastEnds):
+    def __init__(self, seed, past_ends=False):
         self.r = random.Random(seed)
         self.others = random.Random(f"{seed}: the same program with other operations")
         self.rights = random.Random(f"{seed}: the same program with right operands that are computed")
         self.tops = random.Random(f"{seed}: the same program that also says where the largest are")
         self.bytes = random.Random(f"{seed}: the same program with operands of 8 bits")
+        self.ends = random.Random(f"{seed}: the same program with numbers past ends") if past_ends else None
         self.kernels, self.declarations, self.body, self.pins, self.lengths, self.used = [], [], [], {}, {}, {"L"}
         self.size = self.r.choice(("short", "middle", "middle", "long"))
         self.dtype = self.weighted({"f16": 72, "bf16": 28})
@@ -530,7 +532,9 @@ class Builder(EightBits):
 
     def changes(self, x, axes, low=0, high=3, allowed=None):
         for _ in range(self.r.randint(low, high)):
+            self.meets_ends(x, axes)
             self.change(x, axes, allowed)
+        self.meets_ends(x, axes)
 
     def store(self, x, axes, type=None):
         """Copies a tile of registers out: `axes` are Spaces or axes of known length."""
@@ -645,7 +649,7 @@ class Builder(EightBits):
 
     def bring_right(self, x, axes):
         """A right operand, as it is in memory, or computed of that."""
-        is_computed = self.rights.random() < 0.12 and not self.plain
+        is_computed = (self.rights.random() < 0.12 or self.ends is not None) and not self.plain
         self.add(Copy(x, "global", "register" if is_computed else "shared"))
         if is_computed:
             self.magnitude[x] = 1.0
@@ -1129,8 +1133,8 @@ class Builder(EightBits):
                     self.pins[name] = self.r.choice(values)
 
 
-def program(seed, eight_bits=False):
-    b = Builder(seed)
+def program(seed, eight_bits=False, past_ends=False):
+    b = Builder(seed, past_ends)
     kind = b.weighted({"attend": 55, "contract": 15, "rows_program": 14, "elementwise_program": 6, "whole_program": 6, "steps_program": 4})
     b.share_of_sums = 0.6 if b.chance(0.08) else 0.0
     bits = b.bytes.random()

@@ -5,6 +5,11 @@ add_test(NAME random_programs
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/run.py --flashtl $<TARGET_FILE:flashtl> --only ${random_seeds}
                  --cases 2 --jobs 2 --failures ${CMAKE_CURRENT_BINARY_DIR}/random-failures)
 set_tests_properties(random_programs PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
+# Numbers that overflow where no element exists.
+add_test(NAME random_past_ends
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/run.py --flashtl $<TARGET_FILE:flashtl> --past-ends --only 16,50,57,67,111,147,149,152,165,198
+                 --cases 1 --jobs 2 --on interpreter --failures ${CMAKE_CURRENT_BINARY_DIR}/random-failures)
+set_tests_properties(random_past_ends PROPERTIES LABELS "random;slow" SKIP_RETURN_CODE 77)
 add_test(NAME random_bounds COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/bounds.py)
 set_tests_properties(random_bounds PROPERTIES LABELS "random;script" SKIP_RETURN_CODE 77)
 # What proves that a broken text says the same, and of which texts it must not.
