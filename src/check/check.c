@@ -66,6 +66,7 @@ bool check_sketch(tl_program *program, const check_lengths *given, diag_list *di
         if (fits && tl_is_sketch(k)) fits = rules_sketch_axes(k, diags);
         if (fits && tl_is_sketch(k)) fits = rules_sketch_outputs(k, diags);
         if (fits && tl_is_sketch(k)) fits = rules_sketch_infinity(k, program->memory, diags);
+        if (fits && tl_is_sketch(k)) rules_sketch_far(k, diags);
         if (fits && tl_is_sketch(k)) fits = rules_sketch_rounds(k, given, program->memory, diags);
         right &= fits;
     }

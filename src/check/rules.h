@@ -33,6 +33,9 @@ bool rules_sketch_rounds(tl_kernel *kernel, const check_lengths *given, arena *m
 /* The maximum and sum that a Softmax names are not used in its loop. */
 bool rules_sketch_softmax(tl_kernel *kernel, diag_list *diags);
 
+/* Warns of scores that a number of the text moves so far out that f32 loses their differences. */
+void rules_sketch_far(tl_kernel *kernel, diag_list *diags);
+
 /* The names of a RowTopK, and what it collects block by block. */
 bool rules_sketch_top(tl_kernel *kernel, diag_list *diags);
 
