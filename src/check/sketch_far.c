@@ -1,7 +1,8 @@
 /* Are scores moved so far from 0 that f32 loses their differences where a whole row is there?
  *
  * A number like -1e9 that is added for keys that do not count is harmless in a row with others, and
- * leaves one without others NaN or 0 (docs/language.md, Softmax). What memory adds nobody sees here.
+ * leaves one without others NaN or 0 (docs/language.md, Softmax). What memory adds nobody sees
+ * here.
  */
 #include "check/rules.h"
 
