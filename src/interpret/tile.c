@@ -365,21 +365,19 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
 static double reduce_line(tl_operation operation, const double *from, int64_t step, int64_t count) {
     double result = tl_neutral(operation);
     int64_t best = 0;
-    bool has_nan = false, rises = result < 0; /* the largest is looked for */
+    bool rises = result < 0; /* the largest is looked for */
     if (tl_reduces_by_sum(operation)) {
         for (int64_t i = 0; i < count; i++) result += from[i * step];
         return result;
     }
     for (int64_t i = 0; i < count; i++) {
         double x = from[i * step];
-        has_nan |= x != x;
         if (rises ? x > result : x < result) {
             result = x;
             best = i;
         }
     }
-    if (tl_facts(operation)->gives_place) return (double)best;
-    return has_nan ? (double)NAN : result;
+    return tl_facts(operation)->gives_place ? (double)best : result;
 }
 
 bool tile_reduce(scope *s, tl_operation operation, tile *target, const tile_share *share,

@@ -246,8 +246,8 @@ WIDE_VECTORS static void select_row(const double *condition, const double *yes, 
 
 WIDE_VECTORS static void choose_row(bool wants_most, const double *a, const double *b, int width,
                                     double *restrict out) {
-    if (wants_most) EACH_LANE(b[i] > a[i] ? b[i] : a[i]);
-    else EACH_LANE(b[i] < a[i] ? b[i] : a[i]);
+    if (wants_most) EACH_LANE((b[i] > a[i]) | (a[i] != a[i]) ? b[i] : a[i]);
+    else EACH_LANE((b[i] < a[i]) | (a[i] != a[i]) ? b[i] : a[i]);
 }
 
 static bool row_under(row_context *c, const tl_expr *e, const double *values, bool wants_true,
@@ -362,7 +362,7 @@ static bool row_least_or_most(row_context *c, const tl_expr *e, lanes *out) {
         if (!row_of(c, e->items[k], &next)) return false;
         if (out->kind == LANES_ONE && next.kind == LANES_ONE) {
             bool takes = wants_most ? next.value > out->value : next.value < out->value;
-            if (takes) *out = next;
+            if (takes || isnan(out->value)) *out = next;
             continue;
         }
         const double *x = lanes_items(m, *out, c->width), *y = lanes_items(m, next, c->width);

@@ -51,6 +51,10 @@ static bool divide(ftl_formula_op op, value a, value b, value *out) {
     return true;
 }
 
+static bool is_nan(value v) {
+    return v.is_real && isnan(v.real);
+}
+
 static int compare(value a, value b) {
     if (!a.is_real && !b.is_real) return (a.integer > b.integer) - (a.integer < b.integer);
     double x = as_real(a), y = as_real(b);
@@ -72,7 +76,7 @@ static bool arithmetic(ftl_formula_op op, value a, value b, value *out) {
 }
 
 static bool apply_two(ftl_formula_op op, value a, value b, value *out) {
-    bool is_nan = (a.is_real && isnan(a.real)) || (b.is_real && isnan(b.real));
+    bool has_nan = is_nan(a) || is_nan(b);
     int order = compare(a, b);
     switch ((int)op) {
     case FTL_ADD:
@@ -82,14 +86,14 @@ static bool apply_two(ftl_formula_op op, value a, value b, value *out) {
     case FTL_DIVIDE_DOWN:
     case FTL_DIVIDE_REAL:
     case FTL_MODULO: return divide(op, a, b, out);
-    case FTL_MIN: *out = order <= 0 ? a : b; return true;
-    case FTL_MAX: *out = order >= 0 ? a : b; return true;
-    case FTL_LESS: *out = integer_value(!is_nan && order < 0); return true;
-    case FTL_LESS_EQUAL: *out = integer_value(!is_nan && order <= 0); return true;
-    case FTL_GREATER: *out = integer_value(!is_nan && order > 0); return true;
-    case FTL_GREATER_EQUAL: *out = integer_value(!is_nan && order >= 0); return true;
-    case FTL_EQUAL: *out = integer_value(!is_nan && order == 0); return true;
-    case FTL_NOT_EQUAL: *out = integer_value(is_nan || order != 0); return true;
+    case FTL_MIN: *out = is_nan(b) || (!is_nan(a) && order <= 0) ? a : b; return true;
+    case FTL_MAX: *out = is_nan(b) || (!is_nan(a) && order >= 0) ? a : b; return true;
+    case FTL_LESS: *out = integer_value(!has_nan && order < 0); return true;
+    case FTL_LESS_EQUAL: *out = integer_value(!has_nan && order <= 0); return true;
+    case FTL_GREATER: *out = integer_value(!has_nan && order > 0); return true;
+    case FTL_GREATER_EQUAL: *out = integer_value(!has_nan && order >= 0); return true;
+    case FTL_EQUAL: *out = integer_value(!has_nan && order == 0); return true;
+    case FTL_NOT_EQUAL: *out = integer_value(has_nan || order != 0); return true;
     case FTL_AND: *out = integer_value(as_real(a) != 0 && as_real(b) != 0); return true;
     case FTL_OR: *out = integer_value(as_real(a) != 0 || as_real(b) != 0); return true;
     default: return false;

@@ -180,7 +180,8 @@ static bool least_or_most(evaluation *ev, const tl_expr *e, tl_value *out) {
         tl_value item;
         if (!value_of(ev, e->items[i], &item)) return false;
         is_real |= item.is_real;
-        if (i == 0 || compare(wants_most ? TL_GREATER : TL_LESS, item, *out)) *out = item;
+        bool takes = i == 0 || compare(wants_most ? TL_GREATER : TL_LESS, item, *out);
+        if (takes || isnan(real_of(*out))) *out = item;
     }
     if (is_real) *out = of_real(real_of(*out));
     return e->item_count > 0;

@@ -18,6 +18,11 @@ add_test(NAME functions
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/functions.py $<TARGET_FILE:flashtl>)
 set_tests_properties(functions PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
 
+# Extremes pass over NaN; 77: NumPy or a CUDA compiler is not here.
+add_test(NAME not_a_number
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/not_a_number.py $<TARGET_FILE:flashtl>)
+set_tests_properties(not_a_number PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
+
 # Products into tiles whose values the compiler knows, or knows to be another tile's: it would write
 # them after the fence.
 foreach(fence clamped filled masked copied added)

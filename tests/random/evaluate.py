@@ -152,9 +152,9 @@ def binary(op, a, ea, b, eb):
         return rounded(r, e, 4 * ONE)
     if op in ("Max", "max"):
         # The error of one that lies below the other for certain is not seen (of −inf within inf nothing is certain).
-        return settle(np.maximum(a, b), np.maximum(np.where(a + ea < b - eb, 0, ea), np.where(b + eb < a - ea, 0, eb)))
+        return settle(np.fmax(a, b), np.maximum(np.where(a + ea < b - eb, 0, ea), np.where(b + eb < a - ea, 0, eb)))
     if op in ("Min", "min"):
-        return settle(np.minimum(a, b), np.maximum(np.where(a - ea > b + eb, 0, ea), np.where(b - eb > a + ea, 0, eb)))
+        return settle(np.fmin(a, b), np.maximum(np.where(a - ea > b + eb, 0, ea), np.where(b - eb > a + ea, 0, eb)))
     raise Meaningless(op)
 
 
@@ -255,7 +255,7 @@ class Evaluation:
                 if "real" in (r.kind, x.kind):
                     r = Value(*binary(e.function, np.asarray(r.v, float), r.e, np.asarray(x.v, float), x.e))
                 else:
-                    r = Value((np.minimum if e.function == "min" else np.maximum)(r.v, x.v), 0.0, "index" if "index" in (r.kind, x.kind) else "extent")
+                    r = Value((np.fmin if e.function == "min" else np.fmax)(r.v, x.v), 0.0, "index" if "index" in (r.kind, x.kind) else "extent")
             return r
         if e.function == "abs":
             return Value(np.abs(a[0].v), a[0].e, a[0].kind)
@@ -440,12 +440,12 @@ class Evaluation:
                 return Held(axes[:-1], np.zeros(v.shape[:-1]), np.full(v.shape[:-1], np.inf))
             return Held(axes[:-1], np.full(v.shape[:-1], np.inf if op == "RowMin" else -np.inf), np.zeros(v.shape[:-1]))
         if op == "RowMin":
-            r = v.min(-1)
+            r = np.fmin.reduce(v, -1, initial=np.inf)
             with np.errstate(all="ignore"):
                 far = np.where(np.isinf(r), np.where(np.isinf(e).any(-1), np.inf, 0), np.maximum((v + e).min(-1) - r, r - (v - e).min(-1)))
             return Held(axes[:-1], *settle(r, far))
         if op == "RowMax":
-            r = v.max(-1)
+            r = np.fmax.reduce(v, -1, initial=-np.inf)
             with np.errstate(all="ignore"):
                 far = np.where(np.isinf(r), np.where(np.isinf(e).any(-1), np.inf, 0), np.maximum((v + e).max(-1) - r, r - (v - e).max(-1)))
             return Held(axes[:-1], *settle(r, far))
@@ -521,7 +521,7 @@ class Evaluation:
             m0 = self.tiles[s.maximum].v + np.zeros(rows)
         if s.total in self.tiles:
             l0 = self.tiles[s.total].v + np.zeros(rows)
-        top = np.maximum(m0, v.max(-1)) if v.shape[-1] else m0
+        top = np.fmax(m0, np.fmax.reduce(v, -1, initial=-np.inf))
         safe = np.where(np.isfinite(top), top, 0)
         weight = np.where(v == -np.inf, 0, np.exp(v - safe[..., None]))
         first = np.where(l0 == 0, 0, l0 * np.exp(np.where(np.isfinite(m0), m0 - safe, -np.inf)))
