@@ -33,6 +33,9 @@ endforeach()
 add_test(NAME documented
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/documented.py $<TARGET_FILE:flashtl> ${CMAKE_SOURCE_DIR})
 set_tests_properties(documented PROPERTIES LABELS "cli;slow")
+add_test(NAME operator_options
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/operator_options.py $<TARGET_FILE:flashtl>)
+set_tests_properties(operator_options PROPERTIES LABELS cli)
 add_test(NAME c_documents
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/c_documents.py ${CMAKE_C_COMPILER} ${CMAKE_SOURCE_DIR}/include
                  ${CMAKE_SOURCE_DIR}/docs/serving.md=${CMAKE_SOURCE_DIR}/examples/engine.c)

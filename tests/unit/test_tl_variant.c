@@ -43,6 +43,62 @@ static void lines_follow_options(void **state) {
     arena_done(&memory);
 }
 
+/* Of a let with several bindings only the option's own value changes. */
+static void bindings_beside_stay(void **state) {
+    (void)state;
+    static const char text[] =
+        "//? group N: heads\n//? top N: blocks\n"
+        "let a = min(b, 2), group = 4, c = (1 + 2)*3 // d, top = 1 //? group\n"
+        "let group = q_heads/kv_heads, batch = starts - 1 //? group, top\n"
+        "let top = 1, group = min(2, 3) //? group, top\n";
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    tl_variant_choice both[] = {{STR("group"), STR("16")}, {STR("top"), STR("8")}};
+    str selected, why;
+    assert_true(tl_variant_select(&memory, str_from(text), both, 2, &selected, &why));
+    assert_string_equal(selected.data,
+                        "let a = min(b, 2), group = 16, c = (1 + 2)*3 // d, top = 1\n"
+                        "let group = 16, batch = starts - 1\nlet top = 8, group = 16\n");
+    arena_done(&memory);
+}
+
+static void choices_of_other_operators_are_refused(void **state) {
+    (void)state;
+    static const char text[] = "//? op one: the first\n//? op two: the second\n//? group N: heads\n"
+                               "let group = q_heads/kv_heads, batch = 2 //? one\n"
+                               "let group = 4 //? two, group\n";
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    tl_variant_choice choices[] = {{STR("one"), STR("")}, {STR("group"), STR("16")}};
+    str selected, why;
+    assert_false(tl_variant_select(&memory, str_from(text), choices, 2, &selected, &why));
+    assert_string_equal(why.data, "the option 'group' changes nothing in 'one'");
+    choices[0].name = STR("two");
+    assert_true(tl_variant_select(&memory, str_from(text), choices, 2, &selected, &why));
+    assert_string_equal(selected.data, "let group = 16\n");
+    assert_false(tl_variant_select(&memory, str_from(text), choices + 1, 1, &selected, &why));
+    assert_string_equal(why.data, "the option 'group' changes nothing in this sketch");
+    arena_done(&memory);
+}
+
+static void excluded_choices_say_why(void **state) {
+    (void)state;
+    static const char text[] = "//? latent: shared\n//? page_len N: pages\n"
+                               "//? never latent, not page_len: 'latent' needs 'page_len'\n"
+                               "Wait A //? latent\nlet page_len = 1 //? page_len\n";
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    tl_variant_choice choices[] = {{STR("latent"), STR("")}, {STR("page_len"), STR("16")}};
+    str selected, why;
+    assert_false(tl_variant_select(&memory, str_from(text), choices, 1, &selected, &why));
+    assert_string_equal(why.data, "'latent' needs 'page_len'");
+    assert_true(tl_variant_select(&memory, str_from(text), choices, 2, &selected, &why));
+    assert_string_equal(selected.data, "Wait A\nlet page_len = 16\n");
+    tl_variant_option *options;
+    assert_int_equal(tl_variant_options(&memory, str_from(text), &options), 2);
+    arena_done(&memory);
+}
+
 static void wrong_choices_say_why(void **state) {
     (void)state;
     arena memory;
@@ -125,6 +181,9 @@ static void shipped_sketches_read(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_follow_options),
+        cmocka_unit_test(bindings_beside_stay),
+        cmocka_unit_test(choices_of_other_operators_are_refused),
+        cmocka_unit_test(excluded_choices_say_why),
         cmocka_unit_test(wrong_choices_say_why),
         cmocka_unit_test(options_are_listed),
         cmocka_unit_test(shipped_sketches_read),
