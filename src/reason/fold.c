@@ -388,9 +388,28 @@ static tl_expr *name_sum(reason *r, const tiles_list *tiles, const tl_expr *e) {
     return linear_expr(r, &rest);
 }
 
+/* A condition is no number that a let could hold. */
+static bool is_condition(const tl_expr *e) {
+    return e->kind == TL_NOT || (e->kind == TL_BINARY && e->operator>= TL_LESS);
+}
+
+static bool is_no_element(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_ELEMENT;
+}
+
+/* What is worked out only where a condition holds, and must not be read where it does not: an
+ * element of a table that is shorter than the axis.
+ */
+static bool is_guarded(const tl_expr *e, int item) {
+    bool selects = e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT;
+    return selects && item > 0 && !tl_visit(e->items[item], is_no_element, NULL);
+}
+
 static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e) {
     if (!e || e->kind == TL_NAME || e->kind == TL_INTEGER || e->kind == TL_NUMBER)
         return (tl_expr *)e;
+    if (is_condition(e) && scalar_is_uniform(r, tiles, e)) return (tl_expr *)e;
     if (scalar_is_uniform(r, tiles, e))
         return tl_quote_expr(r->memory, "%s",
                              scalar_name(r, e, "factor", "the same for the whole tile"));
@@ -401,10 +420,13 @@ static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e)
     tl_expr *copy = arena_new(r->memory, tl_expr);
     *copy = *e;
     copy->left = name_parts(r, tiles, e->left);
-    copy->right = name_parts(r, tiles, e->right);
+    bool is_joined = e->operator== TL_AND || e->operator== TL_OR;
+    bool is_open = e->kind != TL_BINARY || !is_joined || tl_visit(e->right, is_no_element, NULL);
+    copy->right = is_open ? name_parts(r, tiles, e->right) : e->right;
     if (e->item_count > 0) {
         copy->items = arena_array(r->memory, tl_expr *, e->item_count);
-        for (int i = 0; i < e->item_count; i++) copy->items[i] = name_parts(r, tiles, e->items[i]);
+        for (int i = 0; i < e->item_count; i++)
+            copy->items[i] = is_guarded(e, i) ? e->items[i] : name_parts(r, tiles, e->items[i]);
     }
     return copy;
 }

@@ -111,6 +111,14 @@ add_test(NAME many_conditions_whole
                  --on interpreter --case 12)
 set_tests_properties(many_conditions_whole PROPERTIES LABELS exec)
 
+# Conditions on what is the same for a whole tile, beside elements that are read only where these hold.
+foreach(gpu t4 h200)
+    add_test(NAME chosen_scores_${gpu}
+             COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/chosen_scores.tl --gpu ${gpu} --head-dim 64 --let few=3
+                     --on emulator --case 0..6)
+    set_tests_properties(chosen_scores_${gpu} PROPERTIES LABELS exec)
+endforeach()
+
 # Integers of every operator beside each other one.
 foreach(gpu t4 h200)
     add_test(NAME brackets_${gpu}
