@@ -228,6 +228,22 @@ __device__ __forceinline__ unsigned ftl_load_global_1(const void *source) {
     return byte;
 }
 
+__device__ __forceinline__ float ftl_load_global_e4m3(const unsigned char *source) {
+    unsigned first, second;
+    ftl_four_e4m3(first, second, ftl_load_global_1(source));
+    return ftl_low_f16(first);
+}
+
+__device__ __forceinline__ float ftl_load_global_e5m2(const unsigned char *source) {
+    unsigned first, second;
+    ftl_four_e5m2(first, second, ftl_load_global_1(source));
+    return ftl_low_f16(first);
+}
+
+__device__ __forceinline__ float ftl_load_global_i8(const unsigned char *source) {
+    return (float)(signed char)ftl_load_global_1(source);
+}
+
 // The lowest byte of a word.
 __device__ __forceinline__ void ftl_store_global_1(void *target, unsigned word) {
     asm volatile("st.global.u8 [%0], %1;" ::"l"(target), "r"(word) : "memory");

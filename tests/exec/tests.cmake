@@ -76,6 +76,11 @@ add_test(NAME bytes_of_warps
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/fragments.py $<TARGET_FILE:flashtl>)
 set_tests_properties(bytes_of_warps PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
 
+# Elements of tensors of 8 bits in expressions; 77 likewise.
+add_test(NAME byte_elements
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/byte_elements.py $<TARGET_FILE:flashtl>)
+set_tests_properties(byte_elements PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
+
 # Keys that a table names many times, in blocks that the sketch gives the size of, are rounded alike;
 # one that is left out is found all the same.
 add_test(NAME repeated_keys
