@@ -132,6 +132,7 @@ static void add_kernel(parameters *p, tl_kernel *kernel) {
         if (!translate_formula(s->parameter.condition, p->plan, p->memory, &condition)) continue;
         list_push(p->memory, &p->conditions, condition);
     }
+    translate_reach_conditions(kernel, p->plan, p->memory, &p->conditions);
     translate_length_conditions(kernel, p->plan, p->memory, &p->conditions);
 }
 

@@ -161,7 +161,7 @@ static void plan_conditions(emit *t) {
                              tl_expr_text(t->memory, s->parameter.condition),
                              "a condition of the launch uses sizes and scalars only");
     }
-    emit_reach_conditions(t);
+    translate_reach_conditions(t->kernel, t->plan, t->memory, &t->conditions);
     translate_length_conditions(t->kernel, t->plan, t->memory, &t->conditions);
     for (int i = 0; i < t->plan->size_count; i++) size_condition(t, i);
 }

@@ -1,11 +1,24 @@
 /* What a launch demands of lengths. Indices ask for an axis that is long enough: bias[min(k, 3)] or
- * k_scale[kv/32] of a shorter one would read what is nobody's; what stands under a condition
- * (`select`, `and`, `or`) may have been left out by it. A length that is made of others is not
- * below 0.
+ * k_scale[kv/32] of a shorter one would read what is nobody's; what stands under a condition (the
+ * values of `select`, the right side of `and` and `or`) may have been left out by it. A length that
+ * is made of others is not below 0.
  */
 #include "translate/emit.h"
 
 #include <string.h>
+
+typedef struct reach {
+    const tl_kernel *kernel;
+    const ftl_plan *plan;
+    arena *memory;
+    translate_conditions *to;
+} reach;
+
+static bool is_said(const translate_conditions *all, const char *text) {
+    for (int i = 0; i < all->count; i++)
+        if (!strcmp(all->items[i].text, text)) return true;
+    return false;
+}
 
 /* The number that an index is at most; false: no number bounds it. */
 static bool most_of(const tl_expr *e, int64_t *most) {
@@ -26,22 +39,20 @@ static bool most_of(const tl_expr *e, int64_t *most) {
     return is_largest ? found == e->item_count && found > 0 : found > 0;
 }
 
-static tl_expr *integer(emit *t, int64_t value) {
+static tl_expr *integer(const reach *t, int64_t value) {
     tl_expr *e = arena_new(t->memory, tl_expr);
     *e = (tl_expr){.kind = TL_INTEGER, .integer = value};
     return e;
 }
 
-static void demand(emit *t, const tl_expr *extent, tl_expr *index) {
+static void demand(const reach *t, const tl_expr *extent, tl_expr *index) {
     tl_expr *longer = arena_new(t->memory, tl_expr);
     *longer = (tl_expr){.kind = TL_BINARY, .operator= TL_GREATER, .right = index};
     longer->left = arena_new(t->memory, tl_expr);
     *longer->left = *extent;
     ftl_formula f;
-    if (!emit_formula(t, longer, &f)) return;
-    for (int i = 0; i < t->conditions.count; i++)
-        if (str_is(str_from(t->conditions.items[i].text), f.text)) return;
-    list_push(t->memory, &t->conditions, f);
+    if (!translate_formula(longer, t->plan, t->memory, &f) || is_said(t->to, f.text)) return;
+    list_push(t->memory, t->to, f);
 }
 
 static bool is_open(const tl_expr *extent) {
@@ -62,7 +73,7 @@ static void visit(void *context, tl_expr *e) {
 
 /* --- indices of axes -------------------------------------------------------------------------- */
 
-static const tl_expr *extent_of(emit *t, const tl_expr *e) {
+static const tl_expr *extent_of(const reach *t, const tl_expr *e) {
     bool may_be = e->kind == TL_NAME && (!e->symbol || e->symbol->kind == TL_SYMBOL_INDEX);
     const tl_symbol *index = may_be ? tl_find_index(t->kernel, e->text) : NULL;
     return index ? index->extent : NULL;
@@ -71,7 +82,7 @@ static const tl_expr *extent_of(emit *t, const tl_expr *e) {
 /* Of i, i + c, c*i, i/c, and of such of such, with numbers c above 0: what it is where i is the
  * last of its axis. NULL: it is something else.
  */
-static tl_expr *last_of(emit *t, const tl_expr *e) {
+static tl_expr *last_of(const reach *t, const tl_expr *e) {
     const tl_expr *extent = extent_of(t, e);
     int64_t number;
     tl_expr *last = arena_new(t->memory, tl_expr);
@@ -94,10 +105,12 @@ static tl_expr *last_of(emit *t, const tl_expr *e) {
     return last;
 }
 
-static void read(emit *t, const tl_expr *e) {
-    if (!e || (e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT) ||
-        (e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR)))
+static void read(const reach *t, const tl_expr *e) {
+    if (!e) return;
+    if (e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT) {
+        read(t, e->items[0]);
         return;
+    }
     const tl_axes *axes = e->kind == TL_ELEMENT && e->symbol ? e->symbol->axes : NULL;
     for (int i = 0; i < e->item_count; i++) {
         read(t, e->items[i]);
@@ -107,15 +120,18 @@ static void read(emit *t, const tl_expr *e) {
         if (last && !(own && tl_expr_equal(own, extent))) demand(t, extent, last);
     }
     read(t, e->left);
-    read(t, e->right);
+    bool is_guarded = e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR);
+    if (!is_guarded) read(t, e->right);
 }
 
-void emit_reach_conditions(emit *t) {
-    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        tl_each_expr(s, visit, t);
+void translate_reach_conditions(const tl_kernel *kernel, const ftl_plan *plan, arena *memory,
+                                translate_conditions *to) {
+    reach t = {kernel, plan, memory, to};
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
+        tl_each_expr(s, visit, &t);
         if (s->kind != TL_COMPUTE) continue;
-        for (int i = 0; i < s->compute.operand_count; i++) read(t, s->compute.operands[i].value);
-        read(t, s->compute.condition);
+        for (int i = 0; i < s->compute.operand_count; i++) read(&t, s->compute.operands[i].value);
+        read(&t, s->compute.condition);
     }
 }
 
@@ -129,12 +145,6 @@ static bool may_be_negative(const ftl_formula *f) {
             return true;
         if (step->op == FTL_PUSH_INTEGER && step->integer < 0) return true;
     }
-    return false;
-}
-
-static bool is_said(const translate_conditions *all, const char *text) {
-    for (int i = 0; i < all->count; i++)
-        if (!strcmp(all->items[i].text, text)) return true;
     return false;
 }
 

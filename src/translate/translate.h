@@ -41,6 +41,9 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
 bool translate_formula(const tl_expr *e, const ftl_plan *plan, arena *memory, ftl_formula *out);
 
 typedef LIST(ftl_formula) translate_conditions;
+/* Adds how long axes have to be for the indices on them. */
+void translate_reach_conditions(const tl_kernel *kernel, const ftl_plan *plan, arena *memory,
+                                translate_conditions *to);
 /* Adds what lengths that are made of others ask of them, in a bound kernel: none is below 0. What
  * tables say is not known at the launch, and asks nothing.
  */

@@ -124,6 +124,16 @@ foreach(gpu t4 h200)
     set_tests_properties(chosen_scores_${gpu} PROPERTIES LABELS exec)
 endforeach()
 
+# One table by queries and by keys: lengths are drawn so that both fit, for the sketch alone and for kernels.
+set(one_table_sketch --let d=64 --let dv=64)
+set(one_table_t4 --gpu t4 --head-dim 64)
+set(one_table_h200 --gpu h200 --head-dim 64)
+foreach(way sketch t4 h200)
+    add_test(NAME one_table_${way}
+             COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/one_table.tl ${one_table_${way}} --on interpreter --case 0..9)
+    set_tests_properties(one_table_${way} PROPERTIES LABELS exec)
+endforeach()
+
 # Integers of every operator beside each other one.
 foreach(gpu t4 h200)
     add_test(NAME brackets_${gpu}
