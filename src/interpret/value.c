@@ -421,6 +421,44 @@ static bool note_errors(row_context *c, const tl_expr *e, const lanes *at, int w
     return true;
 }
 
+/* Of how many lanes, from the first, the element of the tile is inside its axes. */
+static bool lanes_inside(row_context *c, int64_t *count) {
+    scope *s = c->s;
+    *count = c->width;
+    for (int k = 0; k < c->of->axis_count; k++) {
+        const tl_symbol *index = tl_find_index(s->machine->kernel, c->of->index[k]);
+        int64_t extent;
+        if (!index || !index->extent || !s->has_index[index->position]) continue;
+        if (!scope_integer(s, index->extent, &extent)) return false;
+        const lanes *at = &s->indices[index->position];
+        int64_t left = extent - (int64_t)at->value;
+        if (at->kind == LANES_ONE && left <= 0) *count = 0;
+        if (at->kind == LANES_RAMP && left < *count) *count = left > 0 ? left : 0;
+    }
+    return true;
+}
+
+/* What is past the end of the tile's axes means nothing: it reads 0 before the begin of a tensor
+ * without a report, as it does past its end.
+ */
+static bool leave_meaningless(row_context *c, const lanes *at, int axis_count, int width,
+                              const uint8_t **active) {
+    machine *m = c->s->machine;
+    int64_t inside;
+    if (!lanes_inside(c, &inside)) return false;
+    if (inside >= width) return true;
+    uint8_t *meant = (uint8_t *)machine_vector(m);
+    if (!meant) return false;
+    for (int i = 0; i < width; i++) meant[i] = !*active || (*active)[i];
+    for (int k = 0; k < axis_count; k++) {
+        const double *x = lanes_items(m, at[k], width);
+        if (!x) return false;
+        for (int i = (int)inside; i < width; i++) meant[i] = meant[i] && x[i] >= 0;
+    }
+    *active = meant;
+    return true;
+}
+
 static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
     machine *m = c->s->machine;
     if (e->space != TL_GLOBAL) {
@@ -449,6 +487,7 @@ static bool row_element(row_context *c, const tl_expr *e, lanes *out) {
     const uint8_t *active = is_one ? NULL : wanted;
     /* a view is no tile: its elements are in the tensor */
     bool may_end = m->is_code && c->of && uses_place(c->s, e);
+    if (may_end && !leave_meaningless(c, at, e->item_count, width, &active)) return false;
     bool is_read = may_end ? memory_read_clipped(c->s, e->symbol, at, width, active, z, e->range)
                            : memory_read(c->s, e->symbol, at, width, active, z, e->range);
     if (!is_read || !note_errors(c, e, at, width, active)) return false;

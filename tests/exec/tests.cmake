@@ -124,6 +124,18 @@ foreach(gpu t4 h200)
     set_tests_properties(chosen_scores_${gpu} PROPERTIES LABELS exec)
 endforeach()
 
+# Indices below 0 of elements that are past the end of an axis: nothing is read, and nothing is wrong.
+foreach(on interpreter emulator)
+    add_test(NAME near_bias_${on}
+             COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/near_bias.tl --gpu t4 --head-dim 64 --on ${on}
+                     --shapes 1x1,99x67,65x64,33x3,40x0)
+    set_tests_properties(near_bias_${on} PROPERTIES LABELS exec)
+endforeach()
+
+# Who reports an index outside of a tensor, and where it reads 0; 77: NumPy or a CUDA compiler is not here.
+add_test(NAME outside COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/outside.py $<TARGET_FILE:flashtl>)
+set_tests_properties(outside PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
+
 # One table by queries and by keys: lengths are drawn so that both fit, for the sketch alone and for kernels.
 set(one_table_sketch --let d=64 --let dv=64)
 set(one_table_t4 --gpu t4 --head-dim 64)
