@@ -1,7 +1,7 @@
 /* Families of sketches in one file: lines that are only with an option, or only without it.
  *
  *     //? window N: a query sees N keys, its own and those before it        (declares an option)
- *     //? never latent, not page_len: 'latent' needs 'page_len'             (refuses these together)
+ *     //? never latent, not page_len: 'latent' needs 'page_len'             (refuses both)
  *     //? op mqa: one key head for all query heads                          (and one that is an
  * operator) let window = 128                                     //? window       (kept with the
  * option) Compute Softmax S                                    //? not lse      (kept without it)
@@ -33,7 +33,8 @@ int tl_variant_options(arena *memory, str text, tl_variant_option **options);
 
 /* The text with the chosen options, marks removed. False, with one sentence in *why, when an option
  * is unknown, has a value it should not have or one that is no number, when no line of the operator
- * goes by it, when what is chosen is declared as never together, or when the file uses an option it does not declare. Results live in 'memory'.
+ * goes by it, when what is chosen is declared as never together, or when the file uses an option it
+ * does not declare. Results live in 'memory'.
  */
 bool tl_variant_select(arena *memory, str text, const tl_variant_choice *choices, int count,
                        str *selected, str *why);

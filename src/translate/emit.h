@@ -403,7 +403,7 @@ bool emit_most(emit *t, const tl_expr *e, ftl_formula *out);
 
 /* grid.c: blocks with a tile each */
 void emit_plan_grid(emit *t);
-void emit_grid(emit *t);             /* the block's indices */
+void emit_grid(emit *t); /* the block's indices */
 /* In a block of its own: what emit_fresh_thread declares, and for a store to global memory after a
  * loop also the walks of the grid.
  */
