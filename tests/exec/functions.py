@@ -14,6 +14,9 @@ except ImportError:
     print("functions.py: NumPy is not here")
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from sampling import sampled  # noqa: E402
+
 flashtl = os.path.abspath(sys.argv[1])
 SKETCH = """kernel functions
 Input  X f32 (row in row_len, column in column_len)
@@ -47,7 +50,7 @@ failures = 0
 random = np.random.default_rng(5)
 with tempfile.TemporaryDirectory() as place:
     folder = pathlib.Path(place)
-    for name, function, low, high, signs, bound in FUNCTIONS:
+    for name, function, low, high, signs, bound in sampled(FUNCTIONS, "FLASHTL_SAMPLE"):
         x = np.concatenate((np.geomspace(low, high, 32768), random.uniform(low, high, 32768))).astype(np.float32)
         x[:4097] = np.append(np.arange(1, 4097) * (math.pi / 2), 16367173 * 2.0 ** 72)    # hard for what turns
         x = np.clip(x, low, high)

@@ -108,7 +108,7 @@ foreach(type f16 bf16)
     add_test(NAME many_conditions_in_flight_${type}
              COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/conditions_apart.tl --gpu h200 --head-dim 64 --dtype ${type}
                      --on emulator --case 3..8)
-    set_tests_properties(many_conditions_in_flight_${type} PROPERTIES LABELS exec)
+    flashtl_case_labels(many_conditions_in_flight_${type} exec)
 endforeach()
 # Where no end is ragged, nothing else would miss a condition.
 add_test(NAME many_conditions_whole
