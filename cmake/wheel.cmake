@@ -4,7 +4,7 @@
 add_library(flashtl_main OBJECT src/cli/main.c)
 target_link_libraries(flashtl_main PRIVATE flashtl_tools)
 target_compile_definitions(flashtl_main PRIVATE main=flashtl_main)
-target_compile_options(flashtl_main PRIVATE -fvisibility=default)
+target_compile_options(flashtl_main PRIVATE -fvisibility=default -Wno-missing-prototypes) # main, by another name
 set_target_properties(flashtl_main PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
 set(FLASHTL_COMMAND_SOURCES ${FLASHTL_CLI_SOURCES})

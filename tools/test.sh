@@ -77,7 +77,9 @@ if $is_all; then seconds=180; else seconds=6; fi
 JOBS=$jobs tools/fuzz.sh $seconds build-asan
 
 step 'gcc'
-build build-test -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=gcc
+# The package of Python is built of the same sources with the same options: ccache, where it is here, compiles those once.
+launcher=$(command -v ccache || true)
+build build-test -DFLASHTL_PYTHON="$python" -DCMAKE_C_COMPILER=gcc "-DCMAKE_C_COMPILER_LAUNCHER=$launcher"
 step 'all tests'
 if ! $is_all; then
     echo "of long lists of kernels that are compiled and run each ${KERNELS}th; make test-all: all of them."

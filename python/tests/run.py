@@ -28,7 +28,8 @@ def skip(why):
 def build(source, work):
     """tools/wheel.py's wheel, in WORK/env."""
     shutil.rmtree(work / "env", ignore_errors=True)
-    made = subprocess.run([sys.executable, source / "tools/wheel.py", work])
+    # Warnings are errors here, too: the options are those of gcc's build then, whose objects ccache has.
+    made = subprocess.run([sys.executable, source / "tools/wheel.py", work], env={**os.environ, "SKBUILD_CMAKE_DEFINE": "FLASHTL_WERROR=ON"})
     if made.returncode:
         sys.exit(made.returncode)
     python, why = wheel.make_environment(work / "env", PACKAGES)
