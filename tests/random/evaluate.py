@@ -194,6 +194,8 @@ class Evaluation:
             type, v, e = self.types[name], self.outputs[name], self.errors[name]
             e = e + finite(v) * EPSILON[type] + np.where((v != 0) | (e > 0), SMALLEST[type], 0)
             e = np.where(finite(v) + e > LARGEST[type] * 0.98, np.inf, e)
+            if type in BYTES:                       # what is infinite saturates
+                v = np.where(np.isinf(v), np.where(v < 0, -LARGEST[type] - (type == "i8"), LARGEST[type]), v)
             self.arrays[name], self.doubts[name] = v, e
 
     def base(self, name):
