@@ -22,6 +22,9 @@ enum { FAR = 16 }; /* as many errors as no right kernel's element is off by */
 /* A uniform error's standard deviation, in steps. */
 static const double OF_STEP = 0.29;
 
+/* Stands for an operand that may be anything, NaN too, where an operation would pass over NaN. */
+static const double ANYTHING = DBL_MAX;
+
 struct errors {
     convert_format operand;        /* what products take */
     double of_byte;                /* of 8 bits: relative */
@@ -33,6 +36,7 @@ struct errors {
     int reach;      /* by how many of its errors: of a list */
     const double *reaches;
     bool turns;                                /* the operation repeats itself along its operand */
+    bool chooses;                              /* one of its operands, and a number over NaN */
     double variance, common[MACHINE_AXES_MAX]; /* of a tile's elements, and what they share */
     double *rooms[ROOMS];
     int64_t room_counts[ROOMS];
@@ -141,7 +145,7 @@ WIDE_VECTORS void errors_between(const machine *m, tl_operation operation, error
         bool passes_pole = is_turned & (is_reciprocal | (is_quotient & is_kept));
         bool is_same = (x == y) | ((x != x) & (y != y));
         double off = is_same ? 0 : fabs(y - x) / reach;
-        off = is_one_beyond ? (double)NAN : off;
+        off = is_one_beyond | (m->errors->chooses & (fabs(y) == ANYTHING)) ? (double)NAN : off;
         out[i] = passes_pole ? (double)NAN : off;
     }
 }
@@ -201,6 +205,7 @@ void errors_begin(machine *m, tl_operation operation) {
     m->errors->reaches = reaches_of(operation);
     m->errors->reach = 0;
     m->errors->turns = operation == TL_SIN;
+    m->errors->chooses = tl_facts(operation)->chooses;
 }
 
 bool errors_next(machine *m) {
@@ -270,12 +275,14 @@ WIDE_VECTORS void errors_apart(const machine *m, const double *values, const dou
                                int64_t step, int width, double *out) {
     static const double ANYWHERE = 1;
     double reach = m->errors->sign * errors_reach(m);
-    bool turns = m->errors->turns;
+    bool turns = m->errors->turns, chooses = m->errors->chooses;
+    double anything = m->errors->sign * ANYTHING;
     for (int64_t i = 0; i < width; i++) {
         double value = values[i * step], error = errors[i * step];
         double off = isinf(error) ? copysign(error, value) : reach * error;
         bool is_anywhere = turns & !(error < ANYWHERE);
-        out[i] = is_anywhere ? (double)NAN : value + off;
+        double moved = is_anywhere ? (double)NAN : value + off;
+        out[i] = chooses & (error != error) ? anything : moved;
     }
 }
 
