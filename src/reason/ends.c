@@ -50,12 +50,21 @@ static bool has_axis(const ends_state *state, str name) {
     return tile && tiles_axis(tile, state->question->axis) >= 0;
 }
 
+/* Elements under a Mask exist: products of theirs are taken to stay in f32. */
+static ends_value of_range(const ends_state *state, ends_value value) {
+    const unsigned vast = HOLDS_VAST_BELOW | HOLDS_VAST_ABOVE;
+    if (state->question->mode == ENDS_MASKED && value.may.may & vast)
+        value.may = holds_these((value.may.may & ~vast) | HOLDS_FAR_BELOW | HOLDS_FAR_ABOVE);
+    return value;
+}
+
 /* Of the tile that a statement is about, whose axes its index names walk. */
 static ends_value operand_value(const ends_state *state, const tl_statement *s, int number) {
     const tl_expr *e = s->compute.operands[number].value;
     if (e->kind == TL_NAME && tile_number(state, e->text) >= 0)
         return state->values[tile_number(state, e->text)];
-    return value_of(scalar_holds(state->r, tiles_find(state->tiles, edit_target_name(s)), e));
+    const tiles_tile *tile = tiles_find(state->tiles, edit_target_name(s));
+    return of_range(state, value_of(scalar_holds(state->r, tile, e)));
 }
 
 /* --- arithmetic ------------------------------------------------------------------------------- */
@@ -98,7 +107,7 @@ static void hurt(ends_state *state, tl_statement *s, str tile, double neutral) {
 
 static void set(ends_state *state, str name, ends_value value) {
     int number = tile_number(state, name);
-    if (number >= 0) state->values[number] = value;
+    if (number >= 0) state->values[number] = of_range(state, value);
 }
 
 /* What a tile holds, in the type of what takes it. Elements that exist are taken to fit: those of

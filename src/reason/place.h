@@ -37,6 +37,10 @@ typedef struct place_plan {
 /* Reads uses and decides places. False when it reported what cannot be placed. */
 bool place_plan_read(reason *r, place_plan *plan);
 place_role *place_find(const place_plan *plan, str name);
+/* Does the statement leave values that the type of the tile's tensor need not hold? What a Mask
+ * leaves or takes away does not; what it puts there may.
+ */
+bool place_makes_values(reason *r, const tl_statement *s);
 /* May the tile, a left operand loaded before a loop, be held in registers during the loop? */
 bool place_may_be_held(reason *r, const place_role *role);
 

@@ -22,10 +22,7 @@ enum {
     NARROW_UNIT = 16  /* elements of 8 bits in a unit of lines */
 };
 
-/* Does the statement leave values that the type of the tile's tensor need not hold? What a Mask
- * leaves or takes away does not; what it puts there may.
- */
-static bool makes_values(reason *r, const tl_statement *s) {
+bool place_makes_values(reason *r, const tl_statement *s) {
     if (s->compute.operation == TL_GEMM) return false;
     if (s->compute.operation != TL_MASK) return true;
     double value;
@@ -42,7 +39,7 @@ static void note_compute(reason *r, place_plan *plan, const tl_statement *s) {
         if (edit_writes(s, name)) {
             role->is_computed = true;
             role->is_product = role->is_product || is_product;
-            role->is_changed = role->is_changed || makes_values(r, s);
+            role->is_changed = role->is_changed || place_makes_values(r, s);
         }
         if (is_product) {
             role->is_left = role->is_left || edit_operand_is(s, 0, name);

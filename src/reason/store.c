@@ -4,8 +4,12 @@
  * copied there as it is lies there already; what is computed lies in registers, in parts, and each
  * warp needs all of it. So it goes to a shared tile of its own, rounded to 16 bits, once for all
  * products that take it before it changes again: `Copy X from register to shared and get X_stored`.
+ *
+ * A left operand in registers has the type of its tensor, to which each statement rounds it. Where
+ * several do, what one rounds off may be all that the next one leaves: they work on an f32 tile
+ * beside it, and products take its copy, `Compute Cast X and get X_left`.
  */
-#include "reason/tiles.h"
+#include "reason/place.h"
 
 static bool is_loop_that_writes(tl_statement *s, str name) {
     return s->kind == TL_FOR && edit_writes_within(s, name);
@@ -35,15 +39,20 @@ static bool takes_stored(const tl_statement *s, int operand) {
     return edit_is_product(s) && (operand == 1 || s->compute.operands[0].is_transposed);
 }
 
-/* From 'at' on, until the tile changes, products take the shared one. */
-static void take_stored(reason *r, tl_statement *at, str name, str stored) {
+static bool takes_left(const tl_statement *s, int operand) {
+    return edit_is_product(s) && operand == 0 && !s->compute.operands[0].is_transposed;
+}
+
+/* From 'at' on, until the tile changes, products take the other one. */
+static void take(reason *r, tl_statement *at, bool (*takes)(const tl_statement *s, int operand),
+                 str name, str other) {
     for (tl_statement *s = at; s; s = s->next) {
         for (int i = 0; i < 2; i++)
-            if (takes_stored(s, i) && edit_operand_is(s, i, name))
-                s->compute.operands[i].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(stored));
+            if (takes(s, i) && edit_operand_is(s, i, name))
+                s->compute.operands[i].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(other));
         if (edit_writes_within(s, name)) return;
         tl_block *body = tl_statement_body(s);
-        if (body) take_stored(r, body->first, name, stored);
+        if (body) take(r, body->first, takes, name, other);
     }
 }
 
@@ -55,10 +64,10 @@ typedef struct stored_tile {
 
 typedef LIST(stored_tile) stored_tiles;
 
-static str name_stored(reason *r, stored_tiles *tiles, str name) {
+static str name_stored(reason *r, stored_tiles *tiles, str name, const char *suffix) {
     for (int i = 0; i < tiles->count; i++)
         if (str_equal(tiles->items[i].name, name)) return tiles->items[i].stored;
-    const char *wanted = reason_say(r, "%.*s_stored", STR_ARGS(name));
+    const char *wanted = reason_say(r, "%.*s_%s", STR_ARGS(name), suffix);
     stored_tile one = {name, edit_fresh_name(r->kernel, r->memory, wanted)};
     list_push(r->memory, tiles, one);
     return one.stored;
@@ -74,15 +83,50 @@ static bool refuse_copies(reason *r) {
     return true;
 }
 
-static void store_operand(reason *r, stored_tiles *tiles, tl_statement *product, str name) {
-    str stored = name_stored(r, tiles, name);
-    tl_block copy = tl_quote(
-        r->memory, "Copy %.*s from register to shared and get %.*s // rounded, for all warps",
-        STR_ARGS(name), STR_ARGS(stored));
+static tl_statement *put_copy(reason *r, tl_statement *product, str name, tl_block copy) {
     store_point point = find_point(r->kernel, product, name);
     if (point.after) edit_after(r->kernel, point.after, copy);
     else edit_before(r->kernel, point.before, copy);
-    take_stored(r, point.before, name, stored);
+    return point.before;
+}
+
+static void store_operand(reason *r, stored_tiles *tiles, tl_statement *product, str name) {
+    str stored = name_stored(r, tiles, name, "stored");
+    tl_block copy = tl_quote(
+        r->memory, "Copy %.*s from register to shared and get %.*s // rounded, for all warps",
+        STR_ARGS(name), STR_ARGS(stored));
+    take(r, put_copy(r, product, name, copy), takes_stored, name, stored);
+}
+
+/* --- left operands ---------------------------------------------------------------------------- */
+
+/* Of a tile from memory: more than once before a product takes it? Rounds of a loop that does not
+ * load it count as many.
+ */
+static bool is_rounded_often(reason *r, str name) {
+    tl_statement *load = NULL;
+    int count = 0;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (edit_loads(s, name)) load = s;
+        if (s->kind != TL_COMPUTE || !edit_writes(s, name) || !place_makes_values(r, s)) continue;
+        count += load && edit_loop_of(s) == edit_loop_of(load) ? 1 : 2;
+    }
+    return load && load->copy.to == TL_REGISTER && count > 1;
+}
+
+static void separate_left(reason *r, stored_tiles *tiles, tl_statement *product, str name) {
+    str left = name_stored(r, tiles, name, "left");
+    tl_block cast = tl_quote(r->memory, "Compute Cast %.*s and get %.*s // a left operand",
+                             STR_ARGS(name), STR_ARGS(left));
+    take(r, put_copy(r, product, name, cast), takes_left, name, left);
+}
+
+static void separate_lefts(reason *r) {
+    stored_tiles tiles = {0};
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        str name = takes_left(s, 0) ? edit_operand_name(s, 0) : (str){"", 0};
+        if (name.length > 0 && is_rounded_often(r, name)) separate_left(r, &tiles, s, name);
+    }
 }
 
 bool reason_store(reason *r) {
@@ -94,6 +138,7 @@ bool reason_store(reason *r) {
             if (name.length > 0 && edit_is_computed(r->kernel, name))
                 store_operand(r, &tiles, s, name);
         }
+    separate_lefts(r);
     for (int i = 0; i < tiles.count; i++)
         reason_decide(r, "operands",
                       "%.*s is computed; products take it from shared memory, as %.*s",

@@ -142,6 +142,10 @@ def large_past_end(a):
     return {"O": attention(wide(a["Q"]) @ wide(a["K"]).T * 0.25, (wide(a["V"]) + 1) ** 2, causal(77, 131))}
 
 
+def changed_left(a):
+    return {"O": (wide(a["X"]) - 1) * 3.1 @ wide(a["W"]).T}
+
+
 def given_maximum(a):
     p, m, l = weights(wide(a["Q"]) @ wide(a["K"]).swapaxes(-1, -2) * 0.25)
     before = wide(a["m_before"])[..., None]
@@ -246,6 +250,7 @@ CASES = [
     (stored_past_end, {"Q": normal(77, 64), "K": normal(131, 64, scale=0.1), "bias": normal(131, dtype=F32),
                        "lse": normal(77, dtype=F32), "D": normal(77, 64)}, {"d": 64, "dv": 64}),
     (large_past_end, {"Q": normal(77, 64), "K": normal(131, 64), "V": normal(131, 64)}, {"scale": 0.25, "d": 64, "dv": 64}),
+    (changed_left, {"X": 1 + normal(77, 64, scale=0.02), "W": normal(131, 64)}, {"d": 64}),
     (bare_axis_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 24, scale=0.1)}, {"d": 40, "e": 24}),
     (whole_rows_then, {"Q": normal(77, 40), "W": 0.2 + normal(40, 200, scale=0.1)}, {"d": 40, "e": 200}),
     (encoder_bias, {"Q": normal(150, 64), "K": normal(150, 64, scale=0.2), "V": normal(150, 64),
