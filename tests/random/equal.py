@@ -11,6 +11,7 @@ from equal_examples_cuda import (
     ABSOLUTE, COPIES, CUDA, CUDA_EXAMPLES, FIRST_BARRIER, FIRST_BARRIERS, FIRST_STEP, FIRST_STEPS, GUARDED,
     IN_COPIES, ROOM, SWAPS)
 from equal_examples_elements import IN_ELEMENTS
+from equal_examples_masks import IN_MASKS
 from equal_examples_paths import BARRIER, EXCHANGED, LAST, LAST_BARRIERS, PATHS, PLACES, TILES
 from equal_examples_tl import EXAMPLES, HIDDEN, IN_ROUNDS, IN_VOTES, LINEAR, TL, VOTES
 from equal_examples_votes import IN_MORE
@@ -21,7 +22,7 @@ from equal_tl import REFUSED, of_tl
 def in_votes():
     """What the proofs say wrongly of the texts with votes, with rounds and with single elements."""
     wrong = []
-    for text, first, count, new, same in IN_VOTES + IN_ROUNDS + IN_MORE + IN_ELEMENTS + IN_BLOCKS:
+    for text, first, count, new, same in IN_VOTES + IN_ROUNDS + IN_MORE + IN_ELEMENTS + IN_BLOCKS + IN_MASKS:
         at = text.index(first)
         mutant = text[:at] + new + text[at + count:]
         if bool(of_tl(mutant, text)) != same:

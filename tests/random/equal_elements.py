@@ -240,12 +240,17 @@ def factors(mutant, code):
 
 
 def masked_later(mutant, code):
-    """A Mask before or after what leaves its value as it is: minus infinity, or 0, times a number above 0."""
+    """A Mask before or after what leaves its value as it is: minus infinity, or 0, times a number above 0, and 0 by functions whose
+    value there is 0."""
     new, old, _ = changes(mutant, code)
     if len(new) != 2 or new != old[::-1]:
         return None
+    functions = [m for m in (re.match(r"\s*Compute (Tanh|Sin|Erf|Sqrt|Abs) (\w+) and get \2$", x) for x in new) if m]
     masks = [m for m in (re.match(r"\s*Compute Mask (\w+)(, 0)? in coordinate \[[^]]*\] where (.*)$", x) for x in new) if m]
     changed = [m for m in (re.match(r"\s*Compute (Multiply|Divide|Add|Subtract) (\w+), (-?[\d.]+(?:e-?\d+)?) and get \2$", x) for x in new) if m]
+    if len(masks) == 1 and len(functions) == 1 and masks[0].group(2) and masks[0].group(1) == functions[0].group(2):
+        own = re.search(rf"\b{masks[0].group(1)}\b", masks[0].group(3))
+        return None if own else "of the 0 that the Mask puts there the function beside it makes 0"
     if len(masks) != 1 or len(changed) != 1 or masks[0].group(1) != changed[0].group(2) or re.search(rf"\b{masks[0].group(1)}\b", masks[0].group(3)):
         return None
     name, number = changed[0].group(1), real(changed[0].group(3))

@@ -242,5 +242,5 @@ IN_MORE = (
     (CHUNKS, CHUNKS[1], 1, [CHUNKS[1].replace("BN = 48", "BN = 49")], False),
     (KERNELS, KERNELS[4], 1, ["let whole = ceil(kv_len/BN)"], True), (KERNELS, KERNELS[4], 1, ["let whole = floor(kv_len/BN) - 1"], False),
     (KERNELS, KERNELS[14], 1, ["let full = ceil(n_len/BN)"], False), (KERNELS, KERNELS[2], 1, ["let c = 2.0"], True), (KEPT, KERNELS[2], 1, ["let c = 2.0"], False),
-    (TOP, MASKED, 1, [], False), (TOP, FILLED, 1, ["Compute Fill -2 and get top"], False),
+    (TOP, MASKED, 1, [], True), (TOP, FILLED, 1, ["Compute Fill -2 and get top"], False),
 )

@@ -87,6 +87,17 @@ def other_slot(mutant, code):
     return "the copy goes to a slot of the ring that nothing holds, and the product reads another one" if ring and int(ring.group(1)) > 1 and apart else None
 
 
+def slot_and_registers(mutant, code):
+    """A slot of shared memory, waited for or given back, and a copy from an Input in global memory to registers, which touches none."""
+    new, old, _ = changes(mutant, code)
+    if len(new) != 2 or new != old[::-1]:
+        return None
+    slot = [x for x in new if re.match(r"\s*(Wait|Release) \w+_shared$", x)]
+    copy = [m for m in (re.match(r"\s*Copy (\w+) \([^)]*\) in coordinate \[[^]]*\] from global to register( and get \w+)?$", x) for x in new) if m]
+    given = len(copy) == 1 and any(re.match(rf"Input +{copy[0].group(1)}\b", x) for x in code)
+    return "the copy from global memory to registers touches no slot of shared memory" if len(slot) == 1 and given else None
+
+
 def extremes_again(mutant, code):
     """A loop that does rounds of the loop before it once more, of which nothing comes but maxima and minima."""
     new, old, at = changes(mutant, code)
@@ -232,4 +243,4 @@ def prefix_by_vote(mutant, code):
 
 def of_rounds(mutant, code):
     """Why a mutant says the same by what its rounds do; None: nothing is known."""
-    return next((why for why in (f(mutant, code) for f in (clamped, tested_inside, never_at_once, other_slot, extremes_again, first_earlier, past_the_end, prefix_by_vote)) if why), None)
+    return next((why for why in (f(mutant, code) for f in (clamped, tested_inside, never_at_once, other_slot, slot_and_registers, extremes_again, first_earlier, past_the_end, prefix_by_vote)) if why), None)

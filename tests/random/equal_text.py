@@ -29,7 +29,7 @@ def careful(prove):
     def proved(*texts):
         try:
             return prove(*texts)
-        except (IndexError, AttributeError, KeyError, OverflowError, RecursionError, ValueError, TypeError, re.error):
+        except (IndexError, AttributeError, KeyError, OverflowError, RecursionError, ValueError, TypeError, SyntaxError, re.error):
             return None
     return proved
 

@@ -8,7 +8,8 @@ from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bound
                           unreached)
 from equal_conditions import REFUSED, Names, of_conditions
 from equal_elements import of_elements
-from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums
+from equal_masks import of_masks
+from equal_text import VOTE, above, anything, careful, changes, commutes, depth_of, gone, lines_under, of_one_word, order, order_of_sums, real
 from equal_rounds import of_rounds
 from equal_scores import scores_within
 from equal_votes import AT_ONCE, of_votes
@@ -147,10 +148,10 @@ def first_by_vote(mutant, code):
     if at_if is None or not re.match(r"\s*if (\w+) == \w+$", code[at_if]):
         return None
     inside, end = lines_under(code, at_if)
-    short = [re.match(p, x) for p, x in zip((r"\s*Compute RowMax \w+ and accumulate (\w+)$", r"\s*Compute Multiply (\w+), -[\w.]+ and get (\w+)$"), inside)]
+    short = [re.match(p, x) for p, x in zip((r"\s*Compute RowMax \w+ and accumulate (\w+)$", r"\s*Compute Multiply (\w+), -([\w.]+) and get (\w+)$"), inside)]
     if len(inside) != 2 or not all(short) or short[0].group(1) != short[1].group(1) or not re.match(r"\s*for ", code[next(iter(enclosing(code, at_if)), 0)]):
         return None
-    maximum, shift = short[1].groups()
+    maximum, factor, shift = short[1].groups()
     before = [x.strip() for x in code[:at_if]]
     starts = f"Compute Fill -1e30 and get {maximum}" in before and any(re.match(rf"Compute Multiply {maximum}, -[\w.]+ and get {shift}$", x) for x in before)
     rest = code[end:]
@@ -163,9 +164,28 @@ def first_by_vote(mutant, code):
         return None
     never = len(new) == len(old) == 1 and at == at_if and new[0] == old[0].replace(" == 0", " < 0")
     whole = not new and at == at_if and len(old) == len(inside) + 2
-    part = not new and len(old) == 1 and at > at_if
+    part = not new and old == inside[:1]
+    # A shift that is not the maximum's own: right where the vote surely makes it anew, so not for a factor near 1e-30.
+    less = not new and old == inside[1:] or new == old[::-1] == inside[::-1]
     more = len(new) == len(old) == 1 and old[0] == inside[1] and new[0] == inside[1].replace(" and get ", " and accumulate ")
-    return "the first block goes by the vote: the start of the maximum makes it hold" if never or whole or part or more else None
+    sure = real(lets_of(code).get(factor, factor)) >= 1e-20
+    return "the first block goes by the vote: the start of the maximum makes it hold" if never or whole or part or (less or more) and sure else None
+
+
+def room_of_votes(mutant, code):
+    """Up to what a row's part may grow before its maximum moves: less, or as far as the weights' type holds."""
+    new, old, _ = changes(mutant, code)
+    m = [re.match(r"\s*Compute Min (\w+), ([\d.]+(?:e\d+)?) and get \1$", x) for x in new + old]
+    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1):
+        return None
+    name, now, before = m[0].group(1), real(m[0].group(2)), real(m[1].group(2))
+    uses = [x.strip() for x in code if re.search(rf"\b{name}\b", x) and not x.strip().startswith("Allocate")]
+    own = rf"Compute (Fill \d+|Add l, part|(Max|Multiply|Min) {name}, [\d.]+) and get {name}$|Reshape {name} from partial rows to rows$|if any\(not part\w* < {name}\)$"
+    if not all(re.match(own, x) for x in uses) or not any(x.startswith("if any(") for x in uses):
+        return None
+    types = {x for line in code for x in re.findall(r"^\s*Allocate .* in register (\w+) ", line)}
+    most = 1e6 if types <= {"bf16", "f32", "i32"} else 65504 if types <= {"f16", "bf16", "f32", "i32"} else before
+    return VOTE if now <= max(before, most) else None
 
 
 def tile_size(mutant, code):
@@ -317,4 +337,5 @@ def of_tl(mutant, code):
             or first_by_vote(mutant, code) or tile_size(mutant, code) or same_uses(mutant, code) or no_block(mutant, code) or vote_never(mutant, code) or added_once(mutant, code)
             or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
             or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code) or of_votes(mutant, code) or let_of_nothing(mutant, code)
-            or of_conditions(mutant, code) or of_elements(mutant, code) or of_blocks(mutant, code))
+            or of_conditions(mutant, code) or of_elements(mutant, code) or of_masks(mutant, code) or of_blocks(mutant, code)
+            or room_of_votes(mutant, code))
