@@ -282,7 +282,8 @@ WIDE_VECTORS void errors_apart(const machine *m, const double *values, const dou
         double off = isinf(error) ? copysign(error, value) : reach * error;
         bool is_anywhere = turns & !(error < ANYWHERE);
         double moved = is_anywhere ? (double)NAN : value + off;
-        out[i] = chooses & (error != error) ? anything : moved;
+        bool is_open = chooses & (error != error);
+        out[i] = is_open ? anything : moved;
     }
 }
 
