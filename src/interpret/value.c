@@ -246,8 +246,8 @@ WIDE_VECTORS static void select_row(const double *condition, const double *yes, 
 
 WIDE_VECTORS static void choose_row(bool wants_most, const double *a, const double *b, int width,
                                     double *restrict out) {
-    if (wants_most) EACH_LANE((b[i] > a[i]) | (a[i] != a[i]) ? b[i] : a[i]);
-    else EACH_LANE((b[i] < a[i]) | (a[i] != a[i]) ? b[i] : a[i]);
+    if (wants_most) EACH_LANE(((b[i] > a[i]) | (a[i] != a[i])) ? b[i] : a[i]);
+    else EACH_LANE(((b[i] < a[i]) | (a[i] != a[i])) ? b[i] : a[i]);
 }
 
 static bool row_under(row_context *c, const tl_expr *e, const double *values, bool wants_true,
