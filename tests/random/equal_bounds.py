@@ -174,6 +174,15 @@ def made_of(lets, name):
         affected |= more
 
 
+def start_of_both(used, name):
+    """The number from which a loop goes to a let, and on from there the next one, where nothing else looks at the let: the first loop
+    has no round while the let is not above it."""
+    first = re.search(rf"for (\w+) = (\d+):{name}\b", used)
+    index, start = first.groups() if first else ("", "")
+    alone = first and len(re.findall(rf"\b{name}\b", used)) == 2 and re.search(rf"for {index} = max\({start}, {name}\):", used[first.end():])
+    return int(start) if alone else -math.inf
+
+
 def bounds(mutant, code):
     """A let whose change moves blocks to where they are done as well, or nothing at all."""
     name, lets = changed_let(mutant, code), lets_of(code)
@@ -184,6 +193,7 @@ def bounds(mutant, code):
     told = [n for n in sorted(affected) if re.search(rf"\b{n}\b", used)]
     if not told:
         return None
+    starts = {n: start_of_both(used, n) for n in told if n.startswith("steady")}
 
     def fits(new, old):
         for n in told:
@@ -198,7 +208,7 @@ def bounds(mutant, code):
                 next = 1 if "- 1" in lets[n] else 0
                 # Blocks past the end may have come to the loop as well: what may be there is told by its other limits.
                 ends = {m: max(old.name(m), new.name(m)) if m in affected else old.name(m) for m in others if m.startswith("blocks")}
-                if any(x > (ends[m] - next if m in ends else old.name(m)) for m in others) or not others or ends and len(ends) == len(others) and any(
+                if x > starts[n] and any(x > (ends[m] - next if m in ends else old.name(m)) for m in others) or not others or ends and len(ends) == len(others) and any(
                         ends[m] > old.name(m) for m in ends):
                     return False
             elif n.startswith("blocks") or lets[n].startswith("blocks"):

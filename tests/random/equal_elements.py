@@ -52,19 +52,23 @@ def zeros_again(mutant, code):
 # --- signs ----------------------------------------------------------------------------------------
 
 def sign_unseen(mutant, code):
-    """A factor's sign, where of the product only its size is taken."""
+    """A factor's sign, or which of two is subtracted from the other, where of what comes of it only the size is taken."""
     new, old, at = changes(mutant, code)
-    m = [re.match(r"\s*Compute (Multiply|Divide) (\w+), (-?[\d.]+(?:e-?\d+)?) and get (\w+)$", x) for x in new + old]
-    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1, 2, 4) != m[1].group(1, 2, 4) or real(m[0].group(3)) != -real(m[1].group(3)):
+    if len(new) != 1 or len(old) != 1:
         return None
-    name, depth = m[0].group(4), depth_of(old[0])
+    m = [re.match(r"\s*Compute (Multiply|Divide) (\w+), (-?[\d.]+(?:e-?\d+)?) and get (\w+)$", x) for x in new + old]
+    turned = [re.match(r"\s*Compute (Subtract) (\w+), (\w+) and get (\w+)$", x) for x in new + old]
+    signs = all(m) and m[0].group(1, 2, 4) == m[1].group(1, 2, 4) and real(m[0].group(3)) == -real(m[1].group(3))
+    if not signs and not (all(turned) and turned[0].group(2, 3, 4) == turned[1].group(3, 2, 4)):
+        return None
+    name, depth = (m[0] if signs else turned[0]).group(4), depth_of(old[0])
     for line in code[at + 1:]:
         if depth_of(line) < depth or re.match(r"\s*(for|if|role) ", line):
             return None
-        if not re.search(rf"\b{name}\b", line):
+        if not re.search(rf"\b{base(name)}(_register|_shared)?\b", line):
             continue
-        if re.match(rf"\s*Compute (Abs {name}|Multiply {name}, {name}) and get {name}$", line):
-            return "of what it is multiplied by only the size is taken"
+        if re.match(rf"\s*Compute (Abs {name}|Multiply {name}, {name}|MultiplyAdd {name}, {name}, (?!{name}\b)[\w.-]+) and get {name}$", line):
+            return "of what comes of it only the size is taken"
         if not re.match(rf"\s*Compute (Multiply|Divide) {name}, -?[\d.]+(e-?\d+)? and get {name}$", line):
             return None
     return None
@@ -180,7 +184,8 @@ class Ranges:
         if line.startswith("kernel "):
             state.clear()
         if not m:
-            for name in re.findall(r"\b(?:get|accumulate) (\w+)|(?:Mask|Copy|Reshape|Wait) (\w+)", line):
+            stored = re.match(r"Copy \w+ .* from register to global( |$)", line) is not None
+            for name in re.findall(r"\b(?:get|accumulate) (\w+)|(?:Mask|Reshape|Wait) (\w+)" if stored else r"\b(?:get|accumulate) (\w+)|(?:Mask|Copy|Reshape|Wait) (\w+)", line):
                 state.pop(base(name[0] or name[1]), None)
             return
         name, a, b, how, to = m.groups()

@@ -133,3 +133,18 @@ IN_ELEMENTS += (
     never(False, "not (q > 3 or kv > 5)", "Tanh S"), never(False, "kv % 2 == 1", "Tanh S"))
 WINDOWED = [x.replace("for j = 0:blocks", "for j = first:blocks").replace("if j == 0", "if j == first") for x in scored("kv >= q + 11 and kv <= q + 30", "Compute Tanh S and get S")]
 IN_ELEMENTS += ((WINDOWED, VOTE, 8, [], False),)
+TURNED = [x.replace("Multiply T, 4.0", "Subtract T, r") for x in ELEMENTS]
+
+
+def after_a_copy(way):
+    return [y for x in ELEMENTS for y in ([f"    Copy r (BM) in coordinate [L = q_block] from {way}", x] if "Compute Abs r" in x else [x])]
+
+
+def squared(what):
+    return [x.replace("Compute Abs T", f"Compute {what}") for x in TURNED]
+
+
+IN_ELEMENTS += (
+    (*line(TURNED, "T, r", "r, T"), True), (*line([x.replace("Abs T", "Exp T") for x in TURNED], "T, r", "r, T"), False), (*line(TURNED, "T, r", "S, T"), False),
+    (*line(squared("MultiplyAdd T, T, eps"), "T, r", "r, T"), True), (*line(squared("MultiplyAdd T, eps, T"), "T, r", "r, T"), False), (*line(squared("MultiplyAdd T, T, T"), "T, r", "r, T"), False),
+    (*dropped(after_a_copy("register to global and get G"), "Abs r"), True), (*dropped(after_a_copy("global to register"), "Abs r"), False))

@@ -92,6 +92,7 @@ BARE = [x for x in VOTES if "Fill -1e30" not in x]
 # A text, the lines of it from one to another, what they become, and whether that says the same.
 IN_VOTES = (
     (VOTES, "Input  scale f32 where scale != 0", 1, ["Input  scale f32 where scale > 0"], True), (VOTES, "Input  scale f32 where scale != 0", 1, ["Input  scale f32 where scale == 0"], False),
+    (VOTES, "Input  scale f32 where scale != 0", 1, ["Input  scale f32 where scale >= 0"], True), (VOTES, "Input  scale f32 where scale != 0", 1, ["Input  scale f32 where scale > 1"], False),
     (VOTES, "let d = 64, BM = 128, BN = 64", 1, ["let d = 64, BM = 129, BN = 64"], True), (VOTES, "let d = 64, BM = 128, BN = 64", 1, ["let d = 65, BM = 128, BN = 64"], False),
     (VOTES, "Compute Multiply m, -1.44269504 and get shift", 1, ["Compute Multiply m, -1.457 and get shift"], True),
     (VOTES, "    Compute MultiplyAdd S, 1.44269504, shift and get S", 1, ["    Compute MultiplyAdd S, -1.44269504, shift and get S"], False),
@@ -191,6 +192,7 @@ Copy least (BM) in coordinate [L = q_block] from register to global""".splitline
 
 TESTED = ROUNDS.index("    if j >= whole or j < close")
 SUMS = [x.replace("RowMin", "RowSum") for x in ROUNDS]
+BELOW = [x.replace("floor(len/BN)", "floor((len - off)/BN)") for x in ROUNDS]     # `full` may be below 0
 OTHER = [x.replace("kv <= off", "kv <= of") for x in ROUNDS]
 SEEN = [x.replace("for j = first", "if first == 0").replace(":blocks_3", "") for x in ROUNDS]
 # A window, and a vote that masks anew; and where the maximum may be kept at once.
@@ -250,7 +252,14 @@ ALONE = [x.replace("kv > q or kv <= q - 100", "kv > q") if "L = first" in x else
 SMALL = [x.replace("-1e30", "-10") for x in WINDOWS]
 WIDE = [x.replace("65000", "65000000") for x in WINDOWS]
 READ = [x.replace("Compute MultiplyAdd S, 1.44269504, shift and get T", "Compute Multiply O, alpha and get O") for x in WINDOWS]
+LOOPS = [i for i, x in enumerate(WINDOWS) if x.startswith("for ")]
+ROWS = [x.replace("kv > q or", "q >= 20 or kv > q or") for x in WINDOWS[:LOOPS[0]] + WINDOWS[LOOPS[1]:]]
+NAMED = ["Input  scale f32 where scale > 0", "let c = scale*1.44269504", *(x.replace("1.44269504", "c") for x in ROWS[1:])]
 IN_ROUNDS = (
+    (BELOW, "let steady_2 = min(blocks_2, full) - 1", 1, ["let steady_2 = min(blocks_2, 1) - 1"], True), (BELOW, "let steady_2 = min(blocks_2, full) - 1", 1, ["let steady_2 = min(blocks_2, 3) - 1"], False),
+    (ROUNDS, "    if j >= whole or j < close", 1, ["    if j <= whole or j < close"], True), (ROUNDS, "    if j >= whole or j < close", 1, ["    if j < whole or j < close"], False),
+    (ROUNDS, "    if j >= whole or j < close", 1, ["    if j > whole or j < close"], False), (ROUNDS, "    if j >= whole or j < close", 1, ["    if j <= whole or j < closed"], False),
+    (ROUNDS[:TESTED] + ROUNDS[TESTED + 8:], "    if j >= whole or j < close", 1, ["    if j <= whole or j < close"], False),
     (ROUNDS, "let blocks = max(1, ceil(min(kv_len, (q_block + 1)*BM + offset)/BN))", 1, ["let blocks = max(1, ceil(max(kv_len, (q_block + 1)*BM + offset)/BN))"], True),
     (ROUNDS, "let blocks = max(1, ceil(min(kv_len, (q_block + 1)*BM + offset)/BN))", 1, ["let blocks = max(1, ceil(min(kv_len, (q_block + 1)*BM - offset)/BN))"], False),
     (ROUNDS, "let steady_2 = min(blocks_2, full) - 1", 1, ["let steady_2 = max(blocks_2, full) - 1"], True),
@@ -272,3 +281,9 @@ IN_ROUNDS = (
     (text, "    Compute Mask S in coordinate [L = q_block, L = j] where kv > q or kv <= q - 100", 1, [f"    Compute Mask S in coordinate [L = q_block, L = j] where {now}"], same)
     for text, now, same in ((WINDOWS, "kv > q or kv < q - 100", True), (WINDOWS, "kv >= q or kv <= q - 100", False), (WINDOWS, "kv > q or kv < q + 100", False),
                             (ALONE, "kv > q or kv < q - 100", False), (SMALL, "kv > q or kv < q - 100", False)))
+IN_ROUNDS += tuple((text, text[text.index(begin) + 2], 1, [text[text.index(begin) + 2].replace("q >= 20", now)], same) for text, begin, now, same in (
+    (ROWS, "for j = first + 1:blocks", "q >= 40", True), (ROWS, "for j = first + 1:blocks", "q > 20", True), (ROWS, "for j = first + 1:blocks", "q >= 10", False),
+    (ROWS, "for j = first + 1:blocks", "kv >= 40", False), (ROWS, "for j = first + 1:blocks", "q >= n", False), (ROWS, "    if any(not part < 32768)", "q >= 40", False),
+    ([x.replace("q >= 20 or ", "") if "L = first" in x else x for x in ROWS], "for j = first + 1:blocks", "q >= 40", False),
+    ([x.replace("q >= 20 or ", "") if x.startswith("        ") else x for x in ROWS], "for j = first + 1:blocks", "q >= 40", False),
+    ([x.replace("q >= 20 or ", "q >= 20 and ") for x in ROWS], "for j = first + 1:blocks", "q >= 40", False), (NAMED, "for j = first + 1:blocks", "q >= 40", False)))

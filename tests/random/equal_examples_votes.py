@@ -215,7 +215,25 @@ end
 Copy top (BM, most) in coordinate [L = row_block] from register to global and get Best""".splitlines()
 MASKED, FILLED = "Compute Mask left where not left > log(0)", "Compute Fill -1 and get top"
 
+GEMM = "Compute GEMM Q_register, K_shared.T and get S by m16n8k8\n"
+COPIED = "    Copy pad (BN) in coordinate [L = j] from global to register\n"
+ADDED = "    Compute Add S, pad_register and get S\n"
+# Something is copied for the scores, and once more where the vote makes them anew.
+PADDED = replaced(WINDOW, (f"    {GEMM}    if", f"{COPIED}    {GEMM}{ADDED}    if"), (f"        {GEMM}", f"        {GEMM}    {COPIED}    {ADDED}"))
+AGAIN = f"    {COPIED}".rstrip()
+ASKED = replaced(WINDOW, ("    if j < clear or j >= full\n        Compute Mask", "    let eager = any(alpha < 3e-5)\n    if j < clear or j >= full or eager\n        Compute Mask"))
+CLEAR = next(x for x in WINDOW if x.startswith("let clear"))
 IN_MORE = (
+    (WINDOW, "    if j == first", 1, ["    if j < first"], True), (WINDOW, "    if j == first", 1, ["    if j > first"], False),
+    (replaced(WINDOW, ("for j = first", "for j = 0")), "    if j == first", 1, ["    if j < first"], False), (replaced(WINDOW, ("Fill -1e30", "Fill -1")), "    if j == first", 1, ["    if j < first"], False),
+    (ASKED, CLEAR, 1, [CLEAR.replace("ceil", "floor")], True), (replaced(ASKED, ("window = 100", "window = 128")), CLEAR, 1, [CLEAR.replace("ceil", "floor")], False),
+    (replaced(ASKED, ("any(alpha < 3e-5)", "any(clear < 3)")), CLEAR, 1, [CLEAR.replace("ceil", "floor")], False),
+    (replaced(ASKED, ("for j = first", "if next(first) < next(clear) or next(first) >= next(full)\nend\nfor j = first")), CLEAR, 1, [CLEAR.replace("ceil", "floor")], True),
+    (replaced(ASKED, ("for j = first", "if next(first) < next(clear)\nend\nfor j = first")), CLEAR, 1, [CLEAR.replace("ceil", "floor")], False),
+    (PADDED, AGAIN, 1, [], True), (PADDED, COPIED.rstrip(), 1, [], False), (replaced(PADDED, (f"\n{COPIED}", f"\n{COPIED.replace('= j', '= first')}")), AGAIN, 1, [], False),
+    (replaced(PADDED, (f"\n{ADDED}", f"\n{ADDED}    Compute Fill 0 and get pad_register\n")), AGAIN, 1, [], False),
+    (replaced(PADDED, (f"\n{ADDED}", f"\n{ADDED}    Compute Add S, pad_register and get pad_register\n")), AGAIN, 1, [], False),
+    (replaced(PADDED, (f"\n{COPIED}", f"\n    if j < full\n        if j < clear\n        {COPIED}        end\n    end\n")), AGAIN, 1, [], False),
     (WINDOW, FIRST, 1, [FIRST.replace("window + 1", "window - 1")], True), (WINDOW, FIRST, 1, [FIRST.replace("window + 1", "window - 99")], False),
     (WINDOW, FIRST, 1, [FIRST.replace("window + 1", "window + 3")], False), (WINDOW, FIRST, 1, [FIRST.replace("- window", "+ window")], False),
     (replaced(WINDOW, ("if j < clear or j >= full", "if j >= full")), FIRST, 1, [FIRST.replace("window + 1", "window - 1")], False),

@@ -1,7 +1,8 @@
 """Proofs about statements of TL Code that are left out, done again, or done at another time, in a round of a loop or in all."""
+import fractions
 import re
 
-from equal_bounds import UNREADABLE, before_a_colon, draws, enclosing, lets_of, loop_around
+from equal_bounds import UNREADABLE, Drawn, before_a_colon, draws, enclosing, lets_of, loop_around, python_of
 from equal_text import changes, depth_of, lines_under, real
 
 
@@ -32,6 +33,50 @@ def tested_inside(mutant, code):
     heads = [x.strip() for x in inside if depth_of(x) == depth_of(inside[0])]
     under = all(x == "end" or x.startswith("if ") and set(x[3:].split(" or ")) <= set(parts) for x in heads)
     return "what stands under it is under some of its own parts" if under else None
+
+
+def tested_otherwise(mutant, code):
+    """A condition `A or B` with another `A`, which holds wherever it did, where all that stands under it is under `A` or `B` itself."""
+    new, old, at = changes(mutant, code)
+    if len(new) != 1 or len(old) != 1 or not all(re.match(r"\s*if .* or ", x[0]) and " and " not in x[0] for x in (new, old)):
+        return None
+    now, parts = [x[0].strip()[3:].split(" or ") for x in (new, old)]
+    other = [k for k, (a, b) in enumerate(zip(now, parts)) if a != b]
+    inside, _ = lines_under(code, at)
+    heads = [x.strip() for x in inside if depth_of(x) == depth_of(inside[0])]
+    under = all(x == "end" or x.startswith("if ") and set(x[3:].split(" or ")) <= set(parts) for x in heads)
+    loop = next((before_a_colon(code[i]) for i in enclosing(code, at) if before_a_colon(code[i])), None)
+    if len(now) != len(parts) or len(other) != 1 or not inside or not under or not loop:
+        return None
+    try:
+        for d in draws(lets_of(code)):
+            for j in range(int(d.value(loop[1])), int(d.value(loop[2]))):
+                here = Drawn(d.lets, d.r, d.known | {loop[0]: fractions.Fraction(j)})
+                if here.value(python_of(parts[other[0]])) and not here.value(python_of(now[other[0]])):
+                    return None
+    except UNREADABLE:
+        return None
+    return "what stands under it is under some of the parts that it had, and it holds wherever one of them does"
+
+
+def copied_again(mutant, code):
+    """A Copy to registers left out that has been done before on the same way, in the same round, where nothing has written the tile since."""
+    new, old, at = changes(mutant, code)
+    m = len(old) == 1 and not new and re.match(r"\s*Copy (\w+) \([^)]*\) in coordinate \[[^]]*\] from global to register$", old[0])
+    if not m or any(re.search(rf"\b{m.group(1)}\b", x) and " in place of " in x or re.match(rf"Output +{m.group(1)}\b", x) for x in code):
+        return None
+    name, depth = m.group(1), depth_of(old[0])
+    indices = set(re.findall(r"\w+", re.search(r"coordinate (\[[^]]*\])", old[0]).group(1)))
+    for line in reversed(code[:at]):
+        depth = min(depth, depth_of(line))
+        if depth_of(line) == depth and line.strip() == old[0].strip():
+            return "the same Copy was done before, in the same round, and nothing has written the tile since"
+        reads = re.match(rf"\s*Compute (?!Mask|Fill)\w+ .* and (?:get|accumulate) (?!{name}\b|{name}_)\w+( by \w+)?$", line)
+        if re.match(r"\s*(role|kernel) ", line) or re.match(r"\s*for ", line) and depth_of(line) == depth:
+            return None                                 # a round before this one had other blocks
+        if re.search(rf"\b{name}(_register|_shared)?\b", line) and not reads or re.match(rf"\s*let ({'|'.join(indices)})\b", line):
+            return None
+    return None
 
 
 def never_at_once(mutant, code):
@@ -200,18 +245,36 @@ def past_the_end(mutant, code):
     return "a loop over whole blocks, where no column is past the end"
 
 
+def one_column_less(now, before, condition):
+    """Whether a part of a mask leaves one of a row's first columns more than before."""
+    term = re.match(r"(\w+) <= ([\w +-]+)$", before)
+    return term and " not " not in f" {condition}" and now == f"{term.group(1)} < {term.group(2)}" and not re.search(rf"\b{term.group(1)}\b", term.group(2))
+
+
+def rows_less(now, before, code, score, mask):
+    """Whether a part of a mask hides whole rows from a number on, later than before, and each maximum is taken of masked scores."""
+    m = [re.match(r"(\w+) (>=|>) (\d+)$", x) for x in (now, before)]
+    if not all(m) or m[0].group(1) != m[1].group(1) or f"[L = {m[0].group(1)}_block, " not in re.sub(r"\[(\w+, )*", "[", mask):
+        return False
+    later = [int(x.group(3)) + (x.group(2) == ">") for x in m]
+    heads = [i for i, x in enumerate(code) if re.match(rf"\s*Compute RowMax {score} ", x)]
+    # Right before each maximum, but for what does not name the scores.
+    last = [next((x for x in reversed(code[:i]) if re.search(rf"\b{score}\b", x) or depth_of(x) != depth_of(code[i])), "") for i in heads]
+    return later[0] >= later[1] and all(re.match(rf"\s*Compute Mask {score} in ", x) and depth_of(x) == depth_of(code[i]) for x, i in zip(last, heads))
+
+
 def prefix_by_vote(mutant, code):
-    """One column more that a mask of first columns leaves: such a row has seen nothing yet, so its vote holds and masks anew."""
+    """One column more that a mask of first columns leaves, or rows that all masks hide: such a row has seen nothing yet, so its vote
+    holds and masks anew."""
     new, old, at = changes(mutant, code)
     m = [re.match(r"\s*Compute Mask (\w+) in coordinate \[.*L = (\w+)\] where (.*)$", x) for x in new + old]
     if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1, 2) != m[1].group(1, 2):
         return None
     score, parts = m[1].group(1), [x.group(3).split(" or ") for x in m]
     other = [(a, b) for a, b in zip(*parts) if a != b]
-    if len(parts[0]) != len(parts[1]) or len(other) != 1 or re.search(r"[()]|\b(not|and)\b", m[1].group(3)):
+    if len(parts[0]) != len(parts[1]) or len(other) != 1 or re.search(r"[()]|\band\b", m[1].group(3)):
         return None
-    term = re.match(r"(\w+) <= ([\w +-]+)$", other[0][1])
-    if not term or other[0][0] != f"{term.group(1)} < {term.group(2)}" or re.search(rf"\b{term.group(1)}\b", term.group(2)):
+    if not one_column_less(*other[0], m[1].group(3)) and not rows_less(*other[0], code, m[1].group(1), old[0]):
         return None
     loop = next((i for i in enclosing(code, at) if before_a_colon(code[i])), None)
     if loop is None or before_a_colon(code[loop])[0] != m[1].group(2) or not re.search(r" = (1|\w+ \+ 1|max\(1, \w+\)|max\(\w+ \+ 1, \w+\)):", code[loop]):
@@ -226,6 +289,8 @@ def prefix_by_vote(mutant, code):
     if len(between) != 4 or not all(tail):
         return None
     factor, shift = tail[0].groups()
+    if real(factor) != real(factor) and not one_column_less(*other[0], m[1].group(3)):
+        return None                                     # so small a scale that no vote holds
     anew = [x.strip() for x in lines_under(code, vote)[0]]
     gathers = [re.match(rf"Compute RowMax {score} and accumulate (\w+)$", x) for x in anew]
     maximum = next((g.group(1) for g in gathers if g), None)
@@ -238,9 +303,11 @@ def prefix_by_vote(mutant, code):
     positive = re.match(r"[\d.]+$", factor) or re.search(r"Input +scale f32 where scale > 0", "\n".join(code)) and re.search(rf"let {factor} = scale\*[\d.]+$", "\n".join(code), re.M)
     covers = all(other[0][1] in x.split(" where ")[1].split(" or ") for x in masks) and any(
         x.startswith(f"Compute Mask {score} ") for x in anew)
-    return "a row that this column is masked for has seen none before it: its vote holds, and masks anew" if steady and whole and covers and positive else None
+    return "a row that this element is masked for has seen none before it: its vote holds, and masks anew" if steady and whole and covers and positive else None
 
 
 def of_rounds(mutant, code):
     """Why a mutant says the same by what its rounds do; None: nothing is known."""
-    return next((why for why in (f(mutant, code) for f in (clamped, tested_inside, never_at_once, other_slot, slot_and_registers, extremes_again, first_earlier, past_the_end, prefix_by_vote)) if why), None)
+    return next((why for why in (f(mutant, code) for f in (
+        clamped, tested_inside, tested_otherwise, copied_again, never_at_once, other_slot, slot_and_registers, extremes_again, first_earlier, past_the_end,
+        prefix_by_vote)) if why), None)

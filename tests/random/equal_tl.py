@@ -4,8 +4,8 @@ import math
 import re
 
 from equal_blocks import of_blocks
-from equal_bounds import (LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, changed_let, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, made_of, names_of,
-                          unreached)
+from equal_bounds import (FUNCTIONS, LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, changed_let, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, made_of, names_of,
+                          of_one_tile, unreached)
 from equal_conditions import REFUSED, Names, of_conditions
 from equal_elements import of_elements
 from equal_masks import of_masks
@@ -104,7 +104,7 @@ ONE_WORD = (
     (r"^Compute Fill (-1e\+?30) and get", above(-1e37, -1e29), "below all scores that f32 can weigh, and finite"),
     (r"^Compute Max \w+, ([\d.]+e-\d+) and get", above(1e-37, 1e-20), "what keeps a division from 0: far below all sums"),
     (r"(?:Input|Output) .* where \w+ (>) 0$", lambda old, new: new == ">=", "a launch is allowed that the sketch's own condition keeps from happening"),
-    (r"(?:Input|Output) .* where \w+ (!=) 0$", lambda old, new: new in (">", "<"), REFUSED),
+    (r"(?:Input|Output) .* where \w+ (!=) 0$", lambda old, new: new in (">", "<", ">=", "<="), REFUSED),    # what is refused for 0 has no meaning there
     (r"(?:Input|Output) .* where \w+ (>=) 0$", lambda old, new: new in (">", "=="), REFUSED),
     (r"(?:Input|Output) .* where \w+ > (0)$", above(0, math.inf), REFUSED),
 )
@@ -162,7 +162,11 @@ def first_by_vote(mutant, code):
     if not any(x.startswith("Compute GEMM") for x in anew) or f"Compute RowMax {short[0].group(0).split()[2]} and accumulate {maximum}" not in anew \
             or not any(re.match(rf"Compute Multiply {maximum}, -[\w.]+ and get {shift}$", x) for x in anew):
         return None
-    never = len(new) == len(old) == 1 and at == at_if and new[0] == old[0].replace(" == 0", " < 0")
+    # A walk never comes to a block before the one that it begins with.
+    begins = re.match(r"\s*if (\w+) == (\w+)$", code[at_if]).groups()
+    walk = before_a_colon(code[next(iter(enclosing(code, at_if)))])
+    begun = begins[1] == "0" or walk and walk[:2] == begins
+    never = len(new) == len(old) == 1 and at == at_if and begun and new[0] == old[0].replace(" == ", " < ")
     whole = not new and at == at_if and len(old) == len(inside) + 2
     part = not new and old == inside[:1]
     # A shift that is not the maximum's own: right where the vote surely makes it anew, so not for a factor near 1e-30.
@@ -210,7 +214,7 @@ def same_uses(mutant, code):
         return None
     affected = made_of(lets, name)
     places = [i for i, x in enumerate(code) if not LET.match(x) and affected & set(re.findall(r"\w+", x))]
-    if not places or not all(re.match(r"\s*(if|for) ", code[i]) for i in places):
+    if not places or not all(re.match(r"\s*(if|for) ", code[i]) for i in places) or any(re.match(r"any\(", lets.get(n, "")) for n in affected):
         return None
     found, changed = [], lets_of(mutant)
     try:
@@ -224,13 +228,18 @@ def same_uses(mutant, code):
 
 
 def use_of(code, at, drawn):
-    """The steps of a loop, or those of the loop around in which a condition holds."""
+    """The steps of a loop, or those of the loop around in which a condition holds, whatever votes say that lets keep."""
     loop = before_a_colon(code[at])
     if loop:
         return list(range(int(drawn.value(loop[1])), int(drawn.value(loop[2]))))
-    condition = condition_of(code[at])
+    condition = of_one_tile(condition_of(code[at]), drawn.lets)
     index = next((n for n in sorted(names_of(condition, {})) if loop_around(code, at, n)), None)
-    for name in sorted(names_of(condition, {}) - {index, "and", "or", "not", "min", "max"}):
+    names = names_of(condition, {}) - {index, "and", "or", "not"} - FUNCTIONS.keys()
+    votes = sorted(n for n in names if re.match(r"any\(", drawn.lets.get(n, "")))
+    if votes:
+        ways = [re.sub(rf"\b{votes[0]}\b", said, condition) for said in ("true", "false")]
+        return [use_of(code[:at] + [f"{' ' * depth_of(code[at])}if {way}"], at, drawn) for way in ways]
+    for name in sorted(names):
         drawn.name(name)
     if not index:
         return bool(drawn.value(condition))
