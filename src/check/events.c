@@ -274,7 +274,12 @@ static void end_tile(machine *mc, machine_process *p, const model_step *step) {
             p->registers[t].origin = (machine_origin){0};
         }
     }
-    if (++p->tile_number >= mc->tiles_to_walk) {
+    bool goes_on = ++p->tile_number < mc->tiles_to_walk;
+    if (!p->sync->executor) {
+        events_record record = {EVENT_TILE, p->at, -1, -1, goes_on};
+        list_push(mc->memory, &p->trace, record);
+    }
+    if (!goes_on) {
         p->at++;
         return;
     }

@@ -58,12 +58,18 @@ typedef struct events_finding {
     bool by_view;              /* FAULT_NOT_WAITED: no Wait in the role names it at all */
 } events_finding;
 
-typedef enum events_kind { EVENT_FILL, EVENT_WAIT, EVENT_RELEASE, EVENT_SKIP } events_kind;
+typedef enum events_kind {
+    EVENT_FILL,
+    EVENT_WAIT,
+    EVENT_RELEASE,
+    EVENT_SKIP, /* an `if` not entered: so many groups, its 'generation', are empty */
+    EVENT_TILE  /* the end of one; 'generation' 1: another one follows */
+} events_kind;
 
 typedef struct events_record {
     events_kind kind;
     int step; /* of the role */
-    int tile; /* EVENT_SKIP: -1 */
+    int tile; /* EVENT_SKIP, EVENT_TILE: -1 */
     int cursor;
     int generation;
 } events_record;

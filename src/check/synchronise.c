@@ -1,18 +1,8 @@
 #include "check/synchronise.h"
 
+#include "check/ways.h"
+
 #include <limits.h>
-
-/* A role's decisions, by step. */
-typedef struct decision {
-    int pending;  /* Wait that ends a run: groups that may stay in flight; INT_MAX: no group wait */
-    bool barrier; /* of the block (of the role) */
-    bool warp;    /* of the warp */
-    bool joins;   /* Wait: the next step is a Wait of the same kind */
-    bool seen;    /* some run has come to it */
-    int ahead;    /* Copy into a ring: check_sync.slots_ahead, or AHEAD_UNSEEN */
-} decision;
-
-enum { AHEAD_UNSEEN = -2, AHEAD_VARIES = -1 };
 
 typedef struct slot_state {
     int commit;         /* number of its cp.async group; 0: a plain copy */
@@ -156,6 +146,7 @@ static void replay_trace(replay *r, const events_trace *trace) {
             r->commits += e->generation;
             for (int k = 0; k < e->generation; k++) add_group(r, -1, 0);
             break;
+        case EVENT_TILE: break;
         }
     }
 }
@@ -297,6 +288,7 @@ static void decide_role(replay *r, const events_result *events, int role) {
         if (!r->changed) break;
     }
     thin_out(r, events, role);
+    ways_complete(r->memory, r->model, events, role, r->is_warp_local, r->decisions);
     expect_all(r);
 }
 

@@ -14,3 +14,10 @@ set_tests_properties(waits_skips PROPERTIES LABELS cli)
 add_test(NAME waits_skips_programs
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/skips.py $<TARGET_FILE:flashtl> --programs)
 set_tests_properties(waits_skips_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77)
+# Kernels at lengths that the checks did not choose.
+add_executable(waits_lengths ${CMAKE_CURRENT_LIST_DIR}/lengths.c)
+target_link_libraries(waits_lengths PRIVATE flashtl_all)
+add_test(NAME waits_lengths
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/lengths.py $<TARGET_FILE:flashtl>
+                 $<TARGET_FILE:waits_lengths>)
+set_tests_properties(waits_lengths PROPERTIES LABELS cli)
