@@ -88,9 +88,10 @@ FTL_API ftl_status ftl_grammar(ftl_context *context, ftl_grammar_form form, char
  */
 FTL_API ftl_status ftl_check(ftl_context *context, const ftl_source *source, const char *gpu);
 
-/* Whether the pins are about something that the program has, with numbers that it may have, as
- * ftl_reason and ftl_build ask before anything else; for who only interprets it. OK, REJECTED (the
- * program), INVALID_ARGUMENT with the names that there are, NO_MEMORY.
+/* For who only interprets a program, what ftl_reason and ftl_build ask before anything else:
+ * whether the pins are about something that it has, with numbers that it may have, and whether it
+ * is right, as ftl_check judges it, with the lengths that they give. OK, REJECTED (the program),
+ * INVALID_ARGUMENT with the names that there are, NO_MEMORY.
  */
 FTL_API ftl_status ftl_check_pins(ftl_context *context, const ftl_source *source,
                                   const ftl_options *options);

@@ -13,7 +13,7 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
     if (!facts) facts = &unused;
     *facts = (check_facts){0};
     if (!rules_complete(kernel, memory, diags)) return false;
-    if (!tl_infer_axes(kernel, memory, diags)) return false;
+    if (!tl_infer_axes(kernel, memory, diags) || !rules_indices(kernel, diags)) return false;
     const model *m = model_build(memory, kernel);
     facts->model = m;
     if (m->beyond.most) {
@@ -58,6 +58,7 @@ bool check_sketch(tl_program *program, const check_lengths *given, diag_list *di
     for (tl_kernel *k = program->first; k; k = k->next) {
         bool fits = fits_in_length(k, diags) && rules_sketch_shapes(k, program->memory, diags);
         fits &= tl_infer_axes(k, program->memory, diags);
+        if (fits) fits = rules_indices(k, diags);
         if (fits) fits = rules_views(k, given, program->memory, diags);
         if (fits) fits = rules_sketch_layouts(k, program->memory, diags);
         if (fits && tl_is_sketch(k)) fits = rules_sketch_loops(k, program->memory, diags);

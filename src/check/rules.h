@@ -49,6 +49,9 @@ void rules_long_sums(const model *m, const gpu *target, diag_list *diags);
 /* Elements that views name are in what they are views of. Sketches and TL Code. */
 bool rules_views(tl_kernel *kernel, const check_lengths *given, arena *memory, diag_list *diags);
 
+/* What counts elements is an integer. Sketches and TL Code. */
+bool rules_indices(tl_kernel *kernel, diag_list *diags);
+
 /* Products and row reductions take all of their axis, at once or by a loop. */
 bool rules_whole(const model *m, arena *memory, diag_list *diags);
 

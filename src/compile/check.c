@@ -42,23 +42,28 @@ static ftl_status check_kernel(ftl_context *context, tl_kernel *kernel, const ch
     return FTL_OK;
 }
 
-static ftl_status check(ftl_context *context, void *arguments) {
-    const check_arguments *a = arguments;
-    tl_program *program = compile_bind(context, a->source);
-    bool is_code = program && reason_is_code(program->first);
-    if (program && !is_code) {
+ftl_status compile_check(ftl_context *context, tl_program *program, const char *gpu_name,
+                         const check_lengths *given) {
+    bool is_code = reason_is_code(program->first);
+    if (!is_code) {
         gpu named;
-        ftl_status status = a->gpu ? compile_find_gpu(context, a->gpu, &named) : FTL_OK;
+        ftl_status status = gpu_name ? compile_find_gpu(context, gpu_name, &named) : FTL_OK;
         if (status) return status;
-        check_sketch(program, NULL, &context->diags);
-        for (const tl_kernel *k = a->gpu ? program->first : NULL; k; k = k->next)
+        check_sketch(program, given, &context->diags);
+        for (const tl_kernel *k = gpu_name ? program->first : NULL; k; k = k->next)
             check_parameters(k, &named, &context->diags);
     }
     for (tl_kernel *k = is_code ? program->first : NULL; k; k = k->next) {
-        ftl_status status = check_kernel(context, k, a->gpu);
+        ftl_status status = check_kernel(context, k, gpu_name);
         if (status) return status;
     }
     return compile_verdict(context);
+}
+
+static ftl_status check(ftl_context *context, void *arguments) {
+    const check_arguments *a = arguments;
+    tl_program *program = compile_bind(context, a->source);
+    return program ? compile_check(context, program, a->gpu, NULL) : compile_verdict(context);
 }
 
 ftl_status ftl_check(ftl_context *context, const ftl_source *source, const char *gpu_name) {

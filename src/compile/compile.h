@@ -27,6 +27,15 @@ tl_program *compile_read(ftl_context *context, const ftl_source *source);
 /* Reads and binds; NULL when an error was reported. */
 tl_program *compile_bind(ftl_context *context, const ftl_source *source);
 
+/* Judges a bound program, a sketch or TL Code, as ftl_check does. 'given' are lengths that a
+ * request fixes; NULL: none.
+ */
+ftl_status compile_check(ftl_context *context, tl_program *program, const char *gpu_name,
+                         const check_lengths *given);
+
+/* The lengths among the pins. */
+check_lengths compile_lengths(arena *memory, const ftl_options *options);
+
 /* INVALID_ARGUMENT with one sentence where a pin of the options is no number, said twice, or about
  * nothing that the bound program has.
  */

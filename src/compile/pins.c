@@ -32,6 +32,16 @@ ftl_status compile_check_pins(ftl_context *context, const tl_program *program,
     return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%.*s", STR_ARGS(why));
 }
 
+check_lengths compile_lengths(arena *memory, const ftl_options *o) {
+    check_length *items = arena_array(memory, check_length, o->pin_count + 1);
+    int count = 0;
+    for (int32_t i = 0; i < o->pin_count; i++) {
+        check_length one = {.name = str_from(o->pins[i].name)};
+        if (str_to_integer(str_from(o->pins[i].value), &one.value)) items[count++] = one;
+    }
+    return (check_lengths){items, count};
+}
+
 typedef struct pins_arguments {
     const ftl_source *source;
     const ftl_options *options;
@@ -40,7 +50,12 @@ typedef struct pins_arguments {
 static ftl_status check_pins(ftl_context *context, void *arguments) {
     const pins_arguments *a = arguments;
     tl_program *program = compile_bind(context, a->source);
-    return program ? compile_check_pins(context, program, a->options) : compile_verdict(context);
+    if (!program) return compile_verdict(context);
+    ftl_status status = compile_check_pins(context, program, a->options);
+    if (status) return status;
+    const ftl_options none = FTL_OPTIONS_INIT;
+    check_lengths given = compile_lengths(&context->memory, a->options ? a->options : &none);
+    return compile_check(context, program, NULL, &given);
 }
 
 ftl_status ftl_check_pins(ftl_context *context, const ftl_source *source,

@@ -213,17 +213,6 @@ static ftl_status try_forms(ftl_context *context, pipeline *p, trial *t) {
     }
 }
 
-/* The lengths among the pins. */
-static check_lengths given_lengths(arena *memory, const ftl_options *o) {
-    check_length *items = arena_array(memory, check_length, o->pin_count + 1);
-    int count = 0;
-    for (int32_t i = 0; i < o->pin_count; i++) {
-        check_length one = {.name = str_from(o->pins[i].name)};
-        if (str_to_integer(str_from(o->pins[i].value), &one.value)) items[count++] = one;
-    }
-    return (check_lengths){items, count};
-}
-
 static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *program) {
     const ftl_options *o = p->options;
     if (!o || !o->gpu) {
@@ -234,7 +223,7 @@ static ftl_status reason_sketch(ftl_context *context, pipeline *p, tl_program *p
     ftl_status status = compile_check_pins(context, program, o);
     if (!status) status = ask_open(context, o, p->wants_decisions, &t.ask);
     if (status) return status;
-    check_lengths given = given_lengths(&context->memory, o);
+    check_lengths given = compile_lengths(&context->memory, o);
     if (!check_sketch(program, &given, &context->diags)) return compile_verdict(context);
     for (const tl_kernel *k = program->first; k; k = k->next, t.kernel_count++)
         if (!check_parameters(k, &t.ask.target, &context->diags)) return compile_verdict(context);

@@ -143,22 +143,54 @@ static void add_struct(arena *memory, const ftl_plan *plan, const char *name, te
 
 /* --- the functions ---------------------------------------------------------------------------- */
 
-static const char helpers[] = "#ifndef FTL_LAUNCH_ARITHMETIC\n"
-                              "#define FTL_LAUNCH_ARITHMETIC\n"
-                              "#define ftl_smaller(a, b) ((a) < (b) ? (a) : (b))\n"
-                              "#define ftl_larger(a, b) ((a) > (b) ? (a) : (b))\n"
-                              "static inline int64_t ftl_quotient_down(int64_t a, int64_t b) {\n"
-                              "    if (b == 0) return 0;\n"
-                              "    return a / b - (a % b != 0 && (a < 0) != (b < 0));\n"
-                              "}\n"
-                              "static inline int64_t ftl_quotient_up(int64_t a, int64_t b) {\n"
-                              "    if (b == 0) return 0;\n"
-                              "    return a / b + (a % b != 0 && (a < 0) == (b < 0));\n"
-                              "}\n"
-                              "static inline int64_t ftl_remainder(int64_t a, int64_t b) {\n"
-                              "    return b == 0 ? a : a - ftl_quotient_down(a, b) * b;\n"
-                              "}\n"
-                              "#endif\n\n";
+/* What several headers share stands in each, and counts once: they may meet in one file. */
+
+/* min and max as the language has them: of numbers and NaN, of the numbers. Operands are int64_t or
+ * double.
+ */
+static const char arithmetic[] =
+    "#ifndef FTL_LAUNCH_ARITHMETIC\n"
+    "#define FTL_LAUNCH_ARITHMETIC\n"
+    "static inline int ftl_is_number(double a) {\n"
+    "    return a == a;\n"
+    "}\n"
+    "#define ftl_smaller(a, b) ((a) <= (b) || !ftl_is_number((double)(b)) ? (a) : (b))\n"
+    "#define ftl_larger(a, b) ((a) >= (b) || !ftl_is_number((double)(b)) ? (a) : (b))\n"
+    "static inline int64_t ftl_quotient_down(int64_t a, int64_t b) {\n"
+    "    if (b == 0) return 0;\n"
+    "    return a / b - (a % b != 0 && (a < 0) != (b < 0));\n"
+    "}\n"
+    "static inline int64_t ftl_quotient_up(int64_t a, int64_t b) {\n"
+    "    if (b == 0) return 0;\n"
+    "    return a / b + (a % b != 0 && (a < 0) == (b < 0));\n"
+    "}\n"
+    "static inline int64_t ftl_remainder(int64_t a, int64_t b) {\n"
+    "    return b == 0 ? a : a - ftl_quotient_down(a, b) * b;\n"
+    "}\n"
+    "#endif\n\n";
+
+static const char set_divisor[] =
+    "\n#ifndef FTL_LAUNCH_DIVISOR\n"
+    "#define FTL_LAUNCH_DIVISOR\n"
+    "static inline void ftl_set_divisor(uint32_t words[2], int64_t divisor) {\n"
+    "    words[1] = 0;\n"
+    "    while (((int64_t)1 << words[1]) < divisor) words[1]++;\n"
+    "    words[0] = divisor < 1 ? 0\n"
+    "                           : (uint32_t)((((uint64_t)1 << (31 + words[1])) +\n"
+    "                                         (uint64_t)divisor - 1) /\n"
+    "                                        (uint64_t)divisor);\n"
+    "}\n"
+    "#endif\n";
+
+static const char map_encode[] =
+    "\n#ifndef FTL_LAUNCH_MAPS\n"
+    "#define FTL_LAUNCH_MAPS\n"
+    "/* The driver's cuTensorMapEncodeTiled. */\n"
+    "typedef int (*ftl_map_encode)(void *map, int type, uint32_t rank, void *address,\n"
+    "                              const uint64_t *extents, const uint64_t *strides,\n"
+    "                              const uint32_t *box, const uint32_t *steps,\n"
+    "                              int interleave, int swizzle, int promotion, int fill);\n"
+    "#endif\n";
 
 /* "int64_t batch, ..., double scale", and "(void)batch; ..." so that none is unused. */
 static void add_signature(const ftl_plan *plan, const char *name, const char *type,
@@ -202,15 +234,8 @@ static void add_arguments(const ftl_plan *plan, text_buffer *out) {
 /* --- kernels whose blocks walk tiles, and tensor maps ----------------------------------------- */
 
 static void add_derive(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
-    text_add_z(out, "\n/* Parameters that the launch derives: call it for every launch. */\n"
-                    "static inline void ftl_set_divisor(uint32_t words[2], int64_t divisor) {\n"
-                    "    words[1] = 0;\n"
-                    "    while (((int64_t)1 << words[1]) < divisor) words[1]++;\n"
-                    "    words[0] = divisor < 1 ? 0\n"
-                    "                           : (uint32_t)((((uint64_t)1 << (31 + words[1])) +\n"
-                    "                                         (uint64_t)divisor - 1) /\n"
-                    "                                        (uint64_t)divisor);\n"
-                    "}\n");
+    text_add_z(out, set_divisor);
+    text_add_z(out, "\n/* Parameters that the launch derives: call it for every launch. */\n");
     add_signature(plan, name, "void", "derive", "%s_arguments *p", out);
     for (int32_t i = 0; i < plan->derived_count; i++) {
         const ftl_plan_derived *d = &plan->derived[i];
@@ -269,16 +294,11 @@ static void add_map(arena *memory, const ftl_plan *plan, const ftl_plan_map *map
 }
 
 static void add_describe(arena *memory, const ftl_plan *plan, const char *name, text_buffer *out) {
-    text_add_z(
-        out,
-        "\n/* Tensor maps: call it when addresses and strides are set and whenever they or a "
-        "length change.\n * 'encode' is the driver's cuTensorMapEncodeTiled; the result is its "
-        "error. Tensors have elements.\n */\n"
-        "typedef int (*ftl_map_encode)(void *map, int type, uint32_t rank, void *address,\n"
-        "                              const uint64_t *extents, const uint64_t *strides,\n"
-        "                              const uint32_t *box, const uint32_t *steps,\n"
-        "                              int interleave, int swizzle, int promotion, int "
-        "fill);\n");
+    text_add_z(out, map_encode);
+    text_add_z(out,
+               "\n/* Tensor maps: call it when addresses and strides are set and whenever they "
+               "or a length change.\n * The result is the error of 'encode'. Tensors have "
+               "elements.\n */\n");
     add_signature(plan, name, "int", "describe", "%s_arguments *p, ftl_map_encode encode", out);
     for (int32_t i = 0; i < plan->map_count; i++) add_map(memory, plan, &plan->maps[i], out);
     text_add_z(out, "    return 0;\n}\n");
@@ -347,7 +367,7 @@ static void add_header(arena *memory, const ftl_plan *plan, const char *name, te
     text_format(out, "#define %s_THREADS %d\n", name, plan->threads);
     text_format(out, "#define %s_SHARED_BYTES %d\n\n", name, plan->shared_bytes);
     add_struct(memory, plan, name, out);
-    text_add_z(out, helpers);
+    text_add_z(out, arithmetic);
     add_functions(memory, plan, name, out);
 }
 

@@ -46,7 +46,6 @@ typedef struct names_binder {
     const tl_axes *own_axes;  /* of the view or parameter being resolved */
     int let_order;            /* of the let being resolved; -1 elsewhere */
     const tl_statement *role; /* around the statement being resolved */
-    bool in_index;            /* within the indices of an element */
     int depth;
 } names_binder;
 

@@ -221,16 +221,13 @@ static names_let *let_of(names_binder *b, const tl_symbol *symbol) {
 static void settle_kernel_let(names_binder *b, names_let *let) {
     const tl_axes *own_axes = b->own_axes;
     int order = b->let_order;
-    bool in_index = b->in_index;
     b->own_axes = NULL;
-    b->in_index = false;
     b->let_order = let->order;
     let->progress = NAMES_UNDERWAY;
     names_settle(b, let->symbol, let->binding);
     let->progress = NAMES_SETTLED;
     b->own_axes = own_axes;
     b->let_order = order;
-    b->in_index = in_index;
 }
 
 /* A let of the kernel is settled when it is first used; one that uses itself never is. */
@@ -299,14 +296,7 @@ static void resolve_element(names_binder *b, tl_expr *e) {
             names_undefined(b, e->text, e->range);
         }
     }
-    bool was_in_index = b->in_index;
-    b->in_index = true;
     for (int i = 0; i < e->item_count; i++) names_resolve(b, e->items[i]);
-    b->in_index = was_in_index;
-    /* An untyped table that is used as an index holds integers. */
-    bool is_open_table = was_in_index && variable && variable->parameter &&
-                         variable->parameter->parameter.type == TL_OPEN;
-    if (is_open_table) variable->is_real = false;
 }
 
 static void decide_division(tl_expr *e, const tl_expr *around) {

@@ -16,6 +16,7 @@ T
 judge() {
     if flashtl verify "$1" --against "$2" --on interpreter ${3:+--let d=64 --let dv=64} > said 2>&1; then echo "$1: right$(grep -o '[0-9]* longer cases were left out' said)"
     elif grep -q '^FAIL' said; then echo "$1: noticed"
+    elif ! flashtl check "$1" 2> refusal && cmp -s refusal said; then echo "$1: refused"
     else cat said; fi
 }
 flashtl reason largest.tl --gpu a100 > largest_right.tl
