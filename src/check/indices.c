@@ -18,8 +18,7 @@ static const tl_expr *find_real(const tl_expr *e, int depth) {
     const bool is_scalar = e->kind == TL_NAME && s && s->kind == TL_SYMBOL_SCALAR;
     const bool is_constant = e->kind == TL_NAME && s && s->kind == TL_SYMBOL_CONSTANT;
     if (e->kind == TL_NUMBER || is_tensor || is_scalar) return e;
-    if (e->kind == TL_ELEMENT)
-        return s && s->view ? find_real(s->view->value, depth + 1) : NULL;
+    if (e->kind == TL_ELEMENT) return s && s->view ? find_real(s->view->value, depth + 1) : NULL;
     if (is_constant) return find_real(s->value, depth + 1);
     const tl_expr *found = NULL;
     const int first = e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT;

@@ -130,6 +130,8 @@ bool scope_integer(scope *s, const tl_expr *e, int64_t *value);
 bool scope_value(scope *s, const tl_expr *e, tl_value *value);
 bool scope_evaluate(scope *s, const tl_expr *e, tl_value *value); /* silent */
 
+/* --- row.c ------------------------------------------------------------------------------------ */
+
 /* Binds index names to a tile's axes, evaluates, unbinds. 'width' lanes; lanes with active[i] = 0
  * may hold anything and touch no memory (NULL: all are active).
  */

@@ -3,8 +3,8 @@
  * and of the passes (reason/ends.c), so that what a pass leaves out no check asks for. It follows
  * from the results that the table of operations gives.
  *
- * A number that is not known otherwise is taken to be below HOLDS_VAST, sums to stay in the range
- * of what they add, and products of small numbers to stay off 0.
+ * A number that is not known otherwise is taken to be below HOLDS_VAST_ABOVE, sums to stay in the
+ * range of what they add, and products of small numbers to stay off 0.
  */
 #ifndef FLASHTL_TL_HOLDS_H
 #define FLASHTL_TL_HOLDS_H
@@ -13,23 +13,24 @@
 
 #include <stdint.h>
 
-enum { /* but for NaN from the least to the largest */
-       HOLDS_NAN = 1,
-       HOLDS_LOW = 2, /* minus infinity */
-       HOLDS_VAST_BELOW = 4,
-       HOLDS_FAR_BELOW = 8,
-       HOLDS_BELOW = 16,
-       HOLDS_ZERO = 32,
-       HOLDS_ABOVE = 64,
-       HOLDS_FAR_ABOVE = 128,  /* overflows in f16 */
-       HOLDS_VAST_ABOVE = 256, /* products of two may overflow in f32 */
-       HOLDS_HIGH = 512,       /* plus infinity */
-       HOLDS_F16 = HOLDS_BELOW | HOLDS_ZERO | HOLDS_ABOVE,
-       HOLDS_POSITIVE = HOLDS_ABOVE | HOLDS_FAR_ABOVE, /* of numbers that are not known otherwise */
-       HOLDS_NEGATIVE = HOLDS_BELOW | HOLDS_FAR_BELOW,
-       HOLDS_GIVEN = HOLDS_NEGATIVE | HOLDS_ZERO | HOLDS_POSITIVE,
-       HOLDS_FINITE = HOLDS_GIVEN | HOLDS_VAST_BELOW | HOLDS_VAST_ABOVE,
-       HOLDS_ANY = 1023
+/* But for NaN from the least to the largest. */
+enum {
+    HOLDS_NAN = 1,
+    HOLDS_LOW = 2, /* minus infinity */
+    HOLDS_VAST_BELOW = 4,
+    HOLDS_FAR_BELOW = 8,
+    HOLDS_BELOW = 16,
+    HOLDS_ZERO = 32,
+    HOLDS_ABOVE = 64,
+    HOLDS_FAR_ABOVE = 128,  /* overflows in f16 */
+    HOLDS_VAST_ABOVE = 256, /* products of two may overflow in f32 */
+    HOLDS_HIGH = 512,       /* plus infinity */
+    HOLDS_F16 = HOLDS_BELOW | HOLDS_ZERO | HOLDS_ABOVE,
+    HOLDS_POSITIVE = HOLDS_ABOVE | HOLDS_FAR_ABOVE, /* of numbers that are not known otherwise */
+    HOLDS_NEGATIVE = HOLDS_BELOW | HOLDS_FAR_BELOW,
+    HOLDS_GIVEN = HOLDS_NEGATIVE | HOLDS_ZERO | HOLDS_POSITIVE,
+    HOLDS_FINITE = HOLDS_GIVEN | HOLDS_VAST_BELOW | HOLDS_VAST_ABOVE,
+    HOLDS_ANY = 1023
 };
 
 typedef struct holds_value {

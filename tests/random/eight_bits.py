@@ -2,29 +2,14 @@
 import math
 
 import tree as t
-from tree import Compute, Copy, Let, Loop, Mask, Name, Number, Softmax, Tensor, Tile, axis, compare, element
+from spaces import Space, space_of
+from tree import Compute, Copy, Loop, Mask, Name, Number, Softmax, Tensor, Tile, axis, compare, element
 
 TYPES = {"e4m3": 6, "e5m2": 3, "i8": 3}
 SIZE = {"e4m3": 1.0, "e5m2": 1.0, "i8": 24.0, None: 1.0}      # of normal numbers that a type holds well
 WIDTHS = (64,) * 6 + (128,) * 4 + (32, 96, 256, 16, 48, 80, 160, 512)
 
 PLAIN_WIDTHS = (64, 64, 64, 128, 128, 32, 96, 256)
-
-
-class Space:
-    """Places that a kernel walks or divides: an index name, a length, and how tensors along it are stored."""
-
-    def __init__(self, index, length, mode="plain", **more):
-        self.index, self.length, self.mode = index, length, mode
-        self.__dict__.update(more)
-
-    @property
-    def axis(self):
-        return axis(self.index, self.length)
-
-
-def space_of(a):
-    return Space(a.name, a.length.name)
 
 
 class EightBits:
