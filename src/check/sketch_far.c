@@ -1,8 +1,8 @@
 /* Are scores moved so far from 0 that f32 loses their differences where a whole row is there?
  *
  * A number like -1e9 that is added for keys that do not count is harmless in a row with others, and
- * leaves one without others NaN or 0 (docs/language.md, Softmax). What memory adds nobody sees
- * here.
+ * gives one without others equal weights (docs/language.md, Softmax). A Mask's number replaces
+ * scores: those have no differences to lose. What memory adds nobody sees here.
  */
 #include "check/rules.h"
 
@@ -37,10 +37,8 @@ static bool is_scored(const tl_kernel *kernel, const tl_symbol *tile) {
 void rules_sketch_far(tl_kernel *kernel, diag_list *diags) {
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COMPUTE) continue;
-        tl_shape_rule shape = tl_operation_shape(s->compute.operation);
-        const tl_expr *written =
-            shape == TL_SHAPE_MASK ? s->compute.operands[0].value : tl_written_name(s);
-        if ((shape != TL_SHAPE_MASK && shape != TL_SHAPE_ELEMENTWISE) || !written ||
+        const tl_expr *written = tl_written_name(s);
+        if (tl_operation_shape(s->compute.operation) != TL_SHAPE_ELEMENTWISE || !written ||
             !is_scored(kernel, written->symbol))
             continue;
         const tl_expr *far = NULL;

@@ -56,7 +56,29 @@ static tl_statement *last_write(tl_statement *from, str name) {
     return NULL;
 }
 
-/* The online form with one fused multiply-add per score. */
+static bool is_get(const tl_statement *s, tl_operation operation) {
+    return edit_is_compute(s, operation) && s->compute.target_kind == TL_GET;
+}
+
+/* The product that what raises weights is added to, and the maximum: -c times it is the shift of a
+ * fused multiply-add; where scores may lie far out (reason/far.h), the difference is multiplied.
+ */
+static str find_shift(weights *w) {
+    tl_statement *bias = last_write(w->power, w->s);
+    if (!bias || !edit_operand_is(bias, 0, w->s)) return (str){0};
+    if (edit_is_compute(bias, TL_MULTIPLY_ADD)) {
+        w->shift = last_write(bias, edit_operand_name(bias, 2));
+        bool is_shift = w->shift && is_get(w->shift, TL_MULTIPLY);
+        return is_shift ? edit_operand_name(w->shift, 0) : (str){0};
+    }
+    w->shift = bias;
+    tl_statement *difference = last_write(bias, w->s);
+    bool is_exact = is_get(bias, TL_MULTIPLY) && difference && is_get(difference, TL_SUBTRACT) &&
+                    edit_operand_is(difference, 0, w->s);
+    return is_exact ? edit_operand_name(difference, 1) : (str){0};
+}
+
+/* The online form with one power per score. */
 static const char *find_weights(tl_statement *product, weights *w) {
     static const char other[] = "the left operand is computed, and is not the weights of a softmax "
                                 "in the online form: nothing says that 8 bits hold it";
@@ -64,15 +86,8 @@ static const char *find_weights(tl_statement *product, weights *w) {
     w->power = last_write(product, w->s);
     if (!w->power || !edit_is_compute(w->power, TL_EXP2) || !edit_operand_is(w->power, 0, w->s))
         return other;
-    tl_statement *bias = last_write(w->power, w->s);
-    if (!bias || !edit_is_compute(bias, TL_MULTIPLY_ADD) || !edit_operand_is(bias, 0, w->s))
-        return other;
-    w->shift = last_write(bias, edit_operand_name(bias, 2));
-    if (!w->shift || !edit_is_compute(w->shift, TL_MULTIPLY) ||
-        w->shift->compute.target_kind != TL_GET)
-        return other;
-    str m = edit_operand_name(w->shift, 0);
-    tl_statement *maximum = last_write(w->shift, m);
+    str m = find_shift(w);
+    tl_statement *maximum = m.length ? last_write(w->shift, m) : NULL;
     if (!maximum || !edit_is_compute(maximum, TL_ROW_MAX) || !edit_operand_is(maximum, 0, w->s) ||
         maximum->compute.target_kind != TL_ACCUMULATE)
         return other;
@@ -229,14 +244,14 @@ static const char *refusal(reason *r, kinds *all) {
 static void raise_weights(reason *r, const kinds *all) {
     for (int i = 0; i < all->count; i++) {
         tl_statement *shift = all->softmax[i].shift;
+        bool is_of_row = !edit_writes(shift, all->softmax[i].s);
         edit_replace(
             r->kernel, shift,
             tl_quote(r->memory,
-                     "Compute MultiplyAdd %s, %s, %d and get %.*s // once a row; the largest "
-                     "weight is 2^%d",
+                     "Compute MultiplyAdd %s, %s, %d and get %.*s // %sthe largest weight is 2^%d",
                      edit_text(r->memory, shift->compute.operands[0].value),
                      edit_text(r->memory, shift->compute.operands[1].value), OFFSET,
-                     STR_ARGS(edit_target_name(shift)), OFFSET));
+                     STR_ARGS(edit_target_name(shift)), is_of_row ? "once a row; " : "", OFFSET));
     }
 }
 

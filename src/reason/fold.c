@@ -2,10 +2,12 @@
  *
  *   - a positive scale before a row maximum sinks below it: the maximum is kept in unscaled units;
  *   - exponentials go to base 2, the factor joins other factors of the same tile;
- *   - in an exponent, (S - m)*c becomes one fused multiply-add with -m*c, computed once a row;
+ *   - in an exponent, (S - m)*c becomes one fused multiply-add with -m*c, computed once a row,
+ *     unless a whole row may lie far out;
  *   - what is the same for a whole tile (slope[head]) is computed once, by a let;
  *   - Multiply, then Add, becomes one fused multiply-add; masks of one tile become one.
  */
+#include "reason/far.h"
 #include "reason/linear.h"
 #include "reason/names.h"
 #include "reason/scalar.h"
@@ -271,7 +273,9 @@ static bool is_exponent(const tl_statement *s) {
 
 /* Subtract X, v · Multiply by c, where v is a vector: one fused multiply-add with -v*c. That errs
  * by a share of v*c, not of the difference: nothing to an exponent, whose own X errs by as much,
- * but all digits of a small difference that is itself a result.
+ * but all digits of a small difference that is itself a result. Where v*c may be so large that its
+ * steps are octaves, a row at its own maximum would pass any range: there the difference is taken
+ * first, exactly. A log-sum-exp as v has lost more than that by then.
  */
 static void fuse_differences(reason *r) {
     const tiles_list *tiles = tiles_read(r);
@@ -284,6 +288,13 @@ static void fuse_differences(reason *r) {
         const tiles_tile *x = tiles_find(tiles, edit_operand_name(s, 0));
         const tiles_tile *v = tiles_find(tiles, edit_operand_name(s, 1));
         if (!x || !v || v->axis_count >= x->axis_count) continue;
+        if (far_is_maximum(r, v->name) && far_is_reached(r, tiles, x->name)) {
+            reason_decide(r, "scores far out",
+                          "what is added to %.*s may move whole rows far from 0: the maximum is "
+                          "subtracted before the factor, exactly, an operation a score",
+                          STR_ARGS(x->name));
+            continue;
+        }
         const char *c = edit_factor_text(r->memory, s->next->compute.operands[1].value);
         const char *shift = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "shift"));
         tl_block text = tl_quote(

@@ -34,6 +34,13 @@ static bool is_get(const tl_statement *s, tl_operation operation, str target) {
            edit_writes(s, target);
 }
 
+/* `Subtract S, m` and `Multiply S, c` in turn: scores may lie far out (reason/far.h). */
+static bool is_difference(const guard_form *g, const tl_statement *s) {
+    return is_get(s, TL_SUBTRACT, g->s) && edit_operand_is(s, 0, g->s) &&
+           edit_operand_is(s, 1, g->m) && is_get(s->next, TL_MULTIPLY, g->s) &&
+           edit_operand_is(s->next, 0, g->s);
+}
+
 /* Sorts one statement of the loop's own block that is after the maximum. */
 static bool sort_statement(guard_form *g, tl_statement *s) {
     if (edit_is_compute(s, TL_SUBTRACT) && edit_operand_is(s, 0, g->m_old) &&
@@ -48,9 +55,14 @@ static bool sort_statement(guard_form *g, tl_statement *s) {
         g->scaled = s;
     } else if (g->alpha.length > 0 && is_get(s, TL_EXP2, g->alpha)) {
         g->factor = s;
+    } else if (is_difference(g, s)) {
+        g->difference = s;
+        g->bias = s->next;
     } else if (is_get(s, TL_MULTIPLY_ADD, g->s) && edit_operand_is(s, 0, g->s) &&
                edit_operand_is(s, 2, g->shift_name)) {
         g->bias = s;
+    } else if (s == g->bias) {
+        return true; /* sorted with the difference */
     } else if (is_get(s, TL_EXP2, g->s)) {
         g->power = s;
     } else if (!g->add && edit_is_compute(s, TL_ROW_SUM) && edit_operand_is(s, 0, g->s) &&
@@ -105,8 +117,8 @@ static bool find_product(guard_form *g) {
  * else in the loop may look at them. What adds to a sum does not look.
  */
 static bool is_looked_at(const guard_form *g, const tl_statement *s) {
-    const tl_statement *const own[] = {g->save,  g->maximum, g->moved,   g->scaled, g->factor,
-                                       g->shift, g->bias,    g->rescale, g->add};
+    const tl_statement *const own[] = {g->save,  g->maximum,    g->moved, g->scaled,  g->factor,
+                                       g->shift, g->difference, g->bias,  g->rescale, g->add};
     const str claimed[] = {g->m, g->l, g->m_old, g->alpha, g->shift_name};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (s == own[i]) return false;
@@ -319,8 +331,9 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
         if (!sort_statement(g, s)) return false;
     take_denominator(g);
     if (!g->cast) return refuse(g, "the scores become no 16-bit operand");
-    if (!g->moved || !g->factor || !g->shift || !g->bias || !g->power || !g->rescale || !g->add)
-        return refuse(g, "it is not the online form with one fused multiply-add per score");
+    if (!g->moved || !g->factor || !g->shift == !g->difference || !g->bias || !g->power ||
+        !g->rescale || !g->add)
+        return refuse(g, "it is not the online form with one power per score");
     if (!carry_starts_at_zero(r, g->loop, g->l))
         return refuse(g, "the denominator does not start at 0");
     for (int i = 0; i < g->sum_count; i++)
@@ -392,18 +405,19 @@ static void say_guarded(reason *r, const guard_form *g, double saved) {
 
 /* Weights of 8 bits with a maximum that moves with every block: none is above the maximum's. */
 static bool raise_weights(reason *r, tl_statement *maximum) {
-    tl_statement *shift = NULL;
+    guard_form g = {.s = edit_operand_name(maximum, 0),
+                    .m = edit_target_name(maximum),
+                    .lift = -GUARD_BYTE_MOST};
     if (tiles_has_byte_warps(r)) return true; /* by warps: pass bytes did */
     for (tl_statement *s = maximum->next; s; s = s->next) {
         bool is_shift = edit_is_compute(s, TL_MULTIPLY) && s->compute.target_kind == TL_GET &&
-                        edit_operand_is(s, 0, edit_target_name(maximum));
-        if (is_shift && !shift) shift = s;
+                        edit_operand_is(s, 0, g.m);
+        if (is_shift && !g.shift) g.shift = s;
+        if (is_difference(&g, s)) g.bias = s->next;
         if (!edit_is_compute(s, TL_CAST) || tl_type_bytes(type_of_weights(r, s)) != 1) continue;
-        if (!shift) return reason_stuck(r, s, "the weights' range cannot be put into 8 bits");
-        guard_form g = {.m = edit_target_name(maximum),
-                        .shift = shift,
-                        .shift_name = edit_target_name(shift),
-                        .lift = -GUARD_BYTE_MOST};
+        if (!g.shift && !g.bias)
+            return reason_stuck(r, s, "the weights' range cannot be put into 8 bits");
+        g.shift_name = g.shift ? edit_target_name(g.shift) : (str){0};
         guard_lift_shift(r, &g);
         return true;
     }

@@ -25,8 +25,9 @@ typedef struct guard_form {
     tl_statement *moved;                /* Subtract m_old, m and get alpha */
     tl_statement *scaled;               /* Multiply alpha, c and get alpha */
     tl_statement *factor;               /* Exp2 alpha and get alpha */
-    tl_statement *shift;                /* Multiply m, -c and get shift */
-    tl_statement *bias;                 /* MultiplyAdd S, c, shift and get S */
+    tl_statement *shift;                /* Multiply m, -c and get shift; NULL: below */
+    tl_statement *difference;           /* scores may lie far out: Subtract S, m and get S */
+    tl_statement *bias;                 /* MultiplyAdd S, c, shift and get S; else Multiply S, c */
     tl_statement *power;                /* Exp2 S and get S */
     tl_statement *rescale;              /* Multiply l, alpha and get l */
     tl_statement *add;                  /* RowSum S and accumulate l */
@@ -68,7 +69,9 @@ bool guard_first_is_apart(reason *r, const guard_form *g);
  */
 int64_t guard_first_columns(reason *r, const guard_form *g);
 
-/* Weights begin lower, or higher, in their range: `lift`, in log2 units. */
+/* Weights begin lower, or higher, in their range: `lift`, in log2 units. Where differences are
+ * taken exactly, the factor's multiplication becomes a fused one.
+ */
 void guard_lift_shift(reason *r, guard_form *g);
 
 /* The guarded form in place of the statements of the standard one. */

@@ -21,7 +21,9 @@ static void append_quote(tl_block *block, tl_block quoted) {
  */
 static void keep_scores(reason *r, guard_form *g) {
     g->t = edit_fresh_name(r->kernel, r->memory, "T");
-    g->bias->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(g->t));
+    tl_statement *first = g->difference ? g->difference : g->bias;
+    first->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(g->t));
+    if (g->difference) edit_rename(g->bias, g->s, g->t);
     edit_rename(g->power, g->s, g->t);
     edit_rename(g->add, g->s, g->t);
     edit_rename(g->cast, g->s, g->t);
@@ -39,13 +41,16 @@ static void keep_scores(reason *r, guard_form *g) {
 
 void guard_lift_shift(reason *r, guard_form *g) {
     if (g->lift == 0) return;
-    tl_block lifted = tl_quote(r->memory, "Compute MultiplyAdd %.*s, 0, %d and get %.*s",
-                               STR_ARGS(g->m), -g->lift, STR_ARGS(g->shift_name));
-    lifted.first->compute.operands[1] = g->shift->compute.operands[1];
-    lifted.first->comment = g->shift->comment;
-    edit_before(r->kernel, g->shift, lifted);
-    edit_remove(r->kernel, g->shift);
-    g->shift = lifted.first;
+    tl_statement **product = g->shift ? &g->shift : &g->bias; /* what the lift goes with */
+    const tl_compute *c = &(*product)->compute;
+    tl_block lifted = tl_quote(r->memory, "Compute MultiplyAdd %s, %s, %d and get %s",
+                               edit_text(r->memory, c->operands[0].value),
+                               edit_text(r->memory, c->operands[1].value), -g->lift,
+                               edit_text(r->memory, c->target));
+    lifted.first->comment = (*product)->comment;
+    edit_before(r->kernel, *product, lifted);
+    edit_remove(r->kernel, *product);
+    *product = lifted.first;
 }
 
 /* The maximum moves with this block; what was summed up so far is rescaled. */
@@ -92,6 +97,7 @@ static tl_block move_at_once(reason *r, const guard_form *g) {
 
 static tl_block powers_as(reason *r, const guard_form *g, bool is_rounded, const char *comment) {
     tl_block body = {0};
+    append_copy(r, &body, g->difference);
     append_copy(r, &body, g->bias);
     append_copy(r, &body, g->power);
     if (g->has_exact)
@@ -270,9 +276,9 @@ static tl_block rescale(reason *r, const guard_form *g, const char *votes) {
 static void write_start(reason *r, const guard_form *g) {
     tl_block start = {0};
     append_copy(r, &start, g->shift);
-    start.first->comment = STR("so far");
     bool is_first_apart = guard_first_is_apart(r, g);
-    if (!is_first_apart) edit_before(r->kernel, g->loop, start);
+    if (start.first) start.first->comment = STR("so far");
+    if (start.first && !is_first_apart) edit_before(r->kernel, g->loop, start);
     if (g->is_near && !is_first_apart)
         edit_before(
             r->kernel, g->loop,
@@ -441,6 +447,7 @@ void guard_write(reason *r, guard_form *g) {
     remove_if(r, g->scaled);
     remove_if(r, g->factor);
     remove_if(r, g->shift);
+    remove_if(r, g->difference);
     remove_if(r, g->bias);
     remove_if(r, g->power);
     remove_if(r, g->rescale);

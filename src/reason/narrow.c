@@ -28,16 +28,31 @@ static bool is_written_between(tl_statement *from, tl_statement *to, str name) {
     return false;
 }
 
-/* The maximum that a softmax's fused form subtracts; empty: the operand is no such weight. */
+/* What is subtracted from exponents: -c times it is the shift of a fused multiply-add; where scores
+ * may lie far out (reason/far.h), the difference is taken first. Empty: nothing is.
+ */
+static str subtracted(tl_statement *power, str weights) {
+    tl_statement *bias = made_by(power, TL_MULTIPLY_ADD, weights);
+    if (bias && !is_written_between(bias, power, weights)) {
+        tl_statement *shift = made_by(bias, TL_MULTIPLY, edit_operand_name(bias, 2));
+        return shift ? edit_operand_name(shift, 0) : (str){0};
+    }
+    tl_statement *scaled = made_by(power, TL_MULTIPLY, weights);
+    tl_statement *difference = scaled ? made_by(scaled, TL_SUBTRACT, weights) : NULL;
+    bool is_exact = difference && edit_operand_is(difference, 0, weights) &&
+                    edit_operand_is(scaled, 0, weights) &&
+                    !is_written_between(difference, scaled, weights) &&
+                    !is_written_between(scaled, power, weights);
+    return is_exact ? edit_operand_name(difference, 1) : (str){0};
+}
+
+/* The maximum that a softmax's form subtracts; empty: the operand is no such weight. */
 static str maximum_of(tl_statement *product) {
     str weights = edit_operand_name(product, 0);
     tl_statement *power = made_by(product, TL_EXP2, weights);
-    tl_statement *bias = power ? made_by(power, TL_MULTIPLY_ADD, weights) : NULL;
-    if (!bias || is_written_between(power, product, weights) ||
-        is_written_between(bias, power, weights))
-        return (str){0};
-    tl_statement *shift = made_by(bias, TL_MULTIPLY, edit_operand_name(bias, 2));
-    tl_statement *maximum = shift ? made_by(shift, TL_ROW_MAX, edit_operand_name(shift, 0)) : NULL;
+    if (!power || is_written_between(power, product, weights)) return (str){0};
+    str m = subtracted(power, weights);
+    tl_statement *maximum = m.length ? made_by(power, TL_ROW_MAX, m) : NULL;
     return maximum && edit_operand_is(maximum, 0, weights) ? edit_target_name(maximum) : (str){0};
 }
 

@@ -284,26 +284,44 @@ static void rewrite(reason *r, const weights *w) {
 /* --- on the line between powers of two -------------------------------------------------------- */
 
 /* Eight codes to a power of two, from 2^-6, code 8, on; 0.344 puts the error's middle at 0. */
-static void write_codes(reason *r, const weights *w) {
-    str shift_name = {0};
-    for (tl_statement *s = w->role->role.body.first; s; s = tl_next(s, w->role))
-        if (edit_is_compute(s, TL_MULTIPLY_ADD) && edit_writes(s, w->made_of))
-            shift_name = edit_operand_name(s, 2);
+static void write_code(reason *r, tl_statement *exponent) {
+    tl_operand *factor = &exponent->compute.operands[1], *rise = &exponent->compute.operands[2];
+    double value;
+    factor->value = tl_quote_expr(r->memory, "8*(%s)", edit_text(r->memory, factor->value));
+    if (tl_known_number(rise->value, &value))
+        rise->value = tl_quote_expr(r->memory, "%.6g", 8 * (7 + value) - 0.344);
+}
+
+/* Exponents become codes; returns the name of their shift, which is empty where they are products
+ * of exact differences (reason/far.h): then the rise is their own.
+ */
+static str write_exponents(reason *r, const weights *w) {
+    str shift = {0};
     for (tl_statement *s = w->role->role.body.first, *next; s; s = next) {
         next = tl_next(s, w->role);
         bool is_cast = edit_is_compute(s, TL_CAST) && edit_writes(s, w->p);
         if (is_cast) s->compute.operation = TL_FROM_CODE;
         if (is_cast) s->comment = STR("their bits");
-        if (edit_is_compute(s, TL_EXP2) && edit_writes(s, w->made_of)) edit_remove(r->kernel, s);
-        if (!edit_is_compute(s, TL_MULTIPLY_ADD)) continue;
-        double rise;
-        bool is_bias = edit_writes(s, w->made_of);
-        tl_operand *factor = &s->compute.operands[1], *shift = &s->compute.operands[2];
-        bool is_shift = edit_writes(s, shift_name) && tl_known_number(shift->value, &rise);
-        if (!is_bias && !is_shift) continue;
-        factor->value = tl_quote_expr(r->memory, "8*(%s)", edit_text(r->memory, factor->value));
-        if (is_shift) shift->value = tl_quote_expr(r->memory, "%.6g", 8 * (7 + rise) - 0.344);
+        if (!edit_is_compute(s, TL_EXP2) || !edit_writes(s, w->made_of)) continue;
+        tl_statement *exponent = s->previous;
+        while (exponent && !edit_writes(exponent, w->made_of)) exponent = exponent->previous;
+        if (edit_is_compute(exponent, TL_MULTIPLY_ADD)) {
+            str name = edit_operand_name(exponent, 2);
+            if (name.length) shift = name;
+            write_code(r, exponent);
+        }
+        edit_remove(r->kernel, s);
     }
+    return shift;
+}
+
+static void write_codes(reason *r, const weights *w) {
+    str shift = write_exponents(r, w);
+    double rise;
+    for (tl_statement *s = w->role->role.body.first; s; s = tl_next(s, w->role))
+        if (shift.length && edit_is_compute(s, TL_MULTIPLY_ADD) && edit_writes(s, shift) &&
+            tl_known_number(s->compute.operands[2].value, &rise))
+            write_code(r, s);
 }
 
 bool reason_weights(reason *r) {

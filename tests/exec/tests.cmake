@@ -58,6 +58,10 @@ endforeach()
 add_test(NAME maximum_moves COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/moves.py $<TARGET_FILE:flashtl>)
 set_tests_properties(maximum_moves PROPERTIES LABELS "exec;slow" SKIP_RETURN_CODE 77)
 
+# Rows of which all scores, or some, lie far out, as a padding of -1e9 leaves them.
+add_test(NAME far_rows COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/far_rows.py $<TARGET_FILE:flashtl>)
+set_tests_properties(far_rows PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
+
 # Launches at once on a GPU, by hand: `ninja launches`, then `launches` where the GPU is.
 add_executable(launches EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/launches.c)
 target_link_libraries(launches PRIVATE flashtl_all)
@@ -70,6 +74,14 @@ target_link_libraries(serving PRIVATE flashtl_all)
 add_test(NAME bytes_of_warpgroups
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/bytes.py $<TARGET_FILE:flashtl>)
 set_tests_properties(bytes_of_warpgroups PROPERTIES LABELS "exec;slow" SKIP_RETURN_CODE 77)
+
+# Weights on the line between powers of two beside a product and sum that are no weight's.
+foreach(guard 0 1)
+    add_test(NAME biased_codes_guard_${guard}
+             COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/bytes/biased.tl --gpu h200 --head-dim 64
+                     --let linear_weights=1 --let guard=${guard} --on interpreter --case 0..5)
+    set_tests_properties(biased_codes_guard_${guard} PROPERTIES LABELS exec)
+endforeach()
 
 # The same by warps: every way an operand comes to its fragments.
 add_test(NAME bytes_of_warps
