@@ -47,12 +47,12 @@ def lay_out(type_name, shape):
 
 
 class Block:
-    """Memory of the CPU that a kernel may use: rows begin at multiples of 16 bytes; NaN where nothing was written."""
+    """Memory of the CPU that a kernel may use: rows begin at multiples of 16 bytes; NaN where nothing was written, or 0."""
 
-    def __init__(self, name, type_name, shape):
+    def __init__(self, name, type_name, shape, is_zero=False):
         import numpy
         strides, self.bytes = lay_out(type_name, shape)
-        self.memory = numpy.full(self.bytes + START_BYTES, 0xff, numpy.uint8)
+        self.memory = numpy.full(self.bytes + START_BYTES, 0 if is_zero else 0xff, numpy.uint8)
         address = -(-self.memory.ctypes.data // START_BYTES) * START_BYTES
         self.array = Array(name, address, type_name, tuple(shape), strides, CPU, None, self.memory)
 
@@ -64,7 +64,7 @@ def blocks_of(product, arrays, known):
         blocks[array.name] = Block(array.name, array.type, array.shape)
         blocks[array.name].array.bits()[...] = array.bits()
     for tensor in passed_on(product, arrays):
-        blocks[tensor.name] = Block(tensor.name, tensor.type, tensor_shape(product, tensor, known))
+        blocks[tensor.name] = Block(tensor.name, tensor.type, tensor_shape(product, tensor, known), begins_at_zero(product, tensor))
     return blocks
 
 
@@ -81,6 +81,11 @@ def passed_on(product, arrays):
 def tensor_shape(product, tensor, known):
     owner = next(own for own in product.plans if own.tensors.get(tensor.name) is tensor)
     return owner.shape(tensor, known)
+
+
+def begins_at_zero(product, tensor):
+    """Is what is passed on a sum, or kept where nothing is written, for one of the kernels?"""
+    return any(own.tensors[tensor.name].begins_at_zero for own in product.plans if tensor.name in own.tensors)
 
 
 def kernel_arguments(plan, arrays, numbers):
@@ -202,14 +207,15 @@ def launch(program, product, program_plan, arrays, numbers, known):
         arrays = dict(arrays)
         for tensor in passed_on(product, arrays):
             shape = tensor_shape(product, tensor, known)
-            arrays[tensor.name] = scratch_tensor(torch, tensor, shape, first.device)
+            arrays[tensor.name] = scratch_tensor(torch, tensor, shape, first.device, begins_at_zero(product, tensor))
         launch_all(program, product, first.ordinal, arrays, numbers, torch.cuda.current_stream().cuda_stream)
 
 
-def scratch_tensor(torch, tensor, shape, device):
+def scratch_tensor(torch, tensor, shape, device, is_zero):
     """PyTorch's memory for what one kernel writes and another reads, laid out as Blocks are; freed in the stream's order."""
     strides, size = lay_out(tensor.type, shape)
-    memory = torch.empty(size, dtype=torch.uint8, device=device)
+    make = torch.zeros if is_zero else torch.empty
+    memory = make(size, dtype=torch.uint8, device=device)
     return Array(tensor.name, memory.data_ptr(), tensor.type, shape, strides, device, torch, memory)
 
 

@@ -8,6 +8,23 @@ import numpy as np
 # The repository, as data: its headers, examples and documents. Nothing is imported from there.
 SOURCE = pathlib.Path(os.environ["FLASHTL_SOURCE"])
 
+# The first kernel adds rows to where the second one reads them.
+PASSED_SUM = """kernel first
+Input  X f32 (m in m_len, x in d)
+Input  at i32 (m in m_len)
+Output G f32 (row in g_len, x in d)
+let Rows (m in m_len, x in d) = G[at[m], x]
+Copy X from global to register and get A
+Compute Multiply A, 2 and get A
+Copy A from register to global and accumulate Rows
+kernel after
+Input  G f32 (row in g_len, x in d)
+Output O f32 (row in g_len, x in d)
+Copy G from global to register and get S
+Compute Add S, 1 and get S
+Copy S from register to global and get O
+"""
+
 
 def random(*shape, seed=1, dtype=np.float16):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 import flashtl
 from flashtl import _command
-from helpers import Case, SOURCE, attention, random
+from helpers import Case, PASSED_SUM, SOURCE, attention, random
 
 ATTENTION = flashtl.sketch("attention", causal=True, lse=True)
 ADD = """kernel add
@@ -198,6 +198,14 @@ class Results(Case):
         self.close(found.lse, wanted_lse, 1e-3)
         again = program(**{name: array[:, :, :50] for name, array in given.items()}, scale=0.125)
         self.assertEqual(again.O.shape, (2, 4, 50, 64))
+
+    def test_sums_that_kernels_pass_on(self):
+        x, at = random(9, 64).astype(np.float32), np.array([4, 0, 2, 4, 4, 6, 0, 5, 4], np.int32)
+        wanted = np.ones((7, 64), np.float32)
+        np.add.at(wanted, at, 2 * x)
+        for on in ("interpreter", "emulator"):
+            found = flashtl.compile(PASSED_SUM, gpu="a100", on=on)(X=x, at=at, g_len=7)
+            np.testing.assert_allclose(found.O, wanted, rtol=1e-5, atol=1e-5)
 
     def test_findings_of_the_emulator_are_shown(self):
         text = flashtl.compile(GATHER, gpu="a100", columns=64, BN=64)

@@ -13,7 +13,7 @@ import numpy as np
 import flashtl
 import flashtl._again
 from flashtl import _c, _library
-from helpers import Case, random
+from helpers import Case, PASSED_SUM, random
 
 DRIVER, NVRTC = os.environ.get("FAKE_CUDA_LIBRARY"), os.environ.get("FAKE_NVRTC_LIBRARY")
 if not DRIVER:
@@ -294,6 +294,16 @@ class Programs(Case):
         self.assertEqual((driver.launches, driver.stream, q.asked), (before + 1, None, 1))
         self.assertEqual(driver.parameters[0], q.array.ctypes.data)
         self.says(TypeError, "all arrays are PyTorch's, or none is", program, Q=tensor(1, 2, 9, 64, device="cuda:1"), K=q, V=q, O=o, scale=1)
+
+    def test_sums_that_kernels_pass_on_begin_at_zero(self):
+        made_zero, zeros = [], torch.zeros
+        torch.zeros = lambda *shape, **named: made_zero.append(zeros(*shape, **named)) or made_zero[-1]
+        try:
+            flashtl.compile(PASSED_SUM)(X=tensor(9, 64, dtype=np.float32), at=tensor(9, dtype=np.int32), g_len=7)
+        finally:
+            torch.zeros = zeros
+        self.assertEqual(len(made_zero), 1)
+        self.assertIn(made_zero[0].data_ptr(), list(driver.parameters[:20]))  # of the second kernel, which reads it
 
     def test_copies_of_the_cpus_arrays(self):
         """What the fake kernel leaves of them comes back; nothing of the GPU's memory stays."""
