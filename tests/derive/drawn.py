@@ -25,6 +25,7 @@ except ImportError:
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "random"))
 sys.dont_write_bytecode = True
+import arithmetic  # noqa: E402
 import data  # noqa: E402
 import evaluate  # noqa: E402
 import generate  # noqa: E402
@@ -70,7 +71,7 @@ def examine(job):
         program = drawn(seed)
         case = data.Case(program, seed)
         expected, _ = evaluate.Evaluation(program, case.arrays, case.scalars, case.lengths).evaluate()
-    except evaluate.Meaningless as fault:
+    except arithmetic.Meaningless as fault:
         return seed, "meaningless", str(fault)
     tester = judge.Judge(flashtl, 300)
     with tempfile.TemporaryDirectory() as work:
@@ -113,7 +114,7 @@ def compare(program, case, weights, gradients, folder, random):
         direction /= max(np.linalg.norm(direction), 1e-30)
         try:
             want = slope(program, case, weights, name, direction) if own.size else None
-        except evaluate.Meaningless:
+        except arithmetic.Meaningless:
             want = None
         if want is None:
             continue

@@ -13,7 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import judge
 import noise
 import tree as t
-from evaluate import Evaluation, binary, unary
+from arithmetic import binary, unary
+from evaluate import Evaluation
 
 INF, NAN = np.inf, np.nan
 # Operation, value and bound of both factors, whether the result is compared.

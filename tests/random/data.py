@@ -3,6 +3,7 @@ import numpy as np
 
 import evaluate
 import tree as t
+from arithmetic import Meaningless
 
 
 def round_to(type, v):
@@ -109,7 +110,7 @@ class Case:
         elif kind == "below":                       # indices of an axis
             high = self.value(d.fill[1])
             if high < 1 and int(np.prod(shape)):
-                raise evaluate.Meaningless("an index of an axis without elements")
+                raise Meaningless("an index of an axis without elements")
             v = r.integers(0, max(1, high), shape)
         elif kind == "starts":                      # never fall, and end within the axis
             high = self.value(d.fill[1])

@@ -7,6 +7,7 @@ import tempfile
 
 import numpy as np
 
+import arithmetic
 import data
 import evaluate
 import noise
@@ -232,10 +233,10 @@ class Judge:
 
 def scattered(got, v, e, type):
     """What is wrong with an Output of noise as a whole: a bound is 3.5 times what noise has, which no whole comes near."""
-    known = np.isfinite(e) & np.isfinite(v) & np.isfinite(got) & (np.abs(v) < LARGE * evaluate.LARGEST[type])
+    known = np.isfinite(e) & np.isfinite(v) & np.isfinite(got) & (np.abs(v) < LARGE * arithmetic.LARGEST[type])
     if known.sum() < MANY:
         return None
-    room = (e + np.abs(v) * evaluate.EPSILON[type] + evaluate.SMALLEST[type])[known]
+    room = (e + np.abs(v) * arithmetic.EPSILON[type] + arithmetic.SMALLEST[type])[known]
     rows = max(1, np.prod(v.shape[:-1]))  # whose elements have the same weights: so many numbers were drawn
     off, most = np.sqrt(np.mean((got - v)[known] ** 2)), WHOLE * (1 + 3 / np.sqrt(rows)) * np.sqrt(np.mean(room ** 2))
     return None if off <= most else f"all elements together are off by {off:.3g}, and {most:.3g} would be much"
@@ -248,10 +249,10 @@ def differs(got, v, e, type):
     known = np.isfinite(e) & ~np.isnan(v)
     with np.errstate(all="ignore"):
         size = np.where(np.isfinite(v), np.abs(v), 0)
-        room = SAFETY * (e + size * evaluate.EPSILON[type] + evaluate.SMALLEST[type])
+        room = SAFETY * (e + size * arithmetic.EPSILON[type] + arithmetic.SMALLEST[type])
         near = np.abs(got - v) <= room
         near |= (got == v)
-        large = evaluate.LARGEST[type] * 0.999
+        large = arithmetic.LARGEST[type] * 0.999
         reach = np.where(got > 0, v + room, room - v)       # of the sign that it has
         near |= (reach >= large) & (np.abs(got) >= large * 0.99)
     bad = known & ~near

@@ -32,6 +32,7 @@ except ImportError:
     sys.exit(77)
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import arithmetic
 import data
 import evaluate
 import generate
@@ -82,7 +83,7 @@ def work(job):
     started = time.time()
     try:
         outcomes = tester.program(program, gpus, a.on.split(","), cases_of(seed, a.cases))
-    except evaluate.Meaningless as fault:
+    except arithmetic.Meaningless as fault:
         outcomes = {gpu: judge.Outcome("meaningless", str(fault)) for gpu in gpus[:1]}
     for gpu, o in outcomes.items():
         if o.bad and o.kind not in ("meaningless", "environment", "missing") and not a.keep_size:

@@ -1,7 +1,6 @@
 """Makes a failing program smaller, as long as it fails in the same way."""
 import copy
 
-import evaluate
 import tree as t
 
 TRIES = 120
@@ -31,7 +30,7 @@ def used(kernel):
         for a in d.axes:
             names.update(names_in(a.index))
             names.update(names_in(a.length))
-    for s in evaluate.statements(kernel.body):
+    for s in t.statements(kernel.body):
         if isinstance(s, t.Loop):
             names.update(names_in(s.length))
         elif isinstance(s, t.Copy):

@@ -289,3 +289,11 @@ class Program:
         """The parameters."""
         hidden = self.workspace
         return list({d.name: d for d in self.declarations if isinstance(d, Tensor) and d.name not in hidden}.values())
+
+
+def statements(body):
+    """All of them, those of loops after their loop."""
+    for s in body:
+        yield s
+        if isinstance(s, Loop):
+            yield from statements(s.body)
