@@ -87,12 +87,3 @@ const check_sync *check_sync_of(const check_facts *facts, const tl_statement *st
     }
     return NULL;
 }
-
-const tl_layout *check_layout_of(const check_facts *facts, const tl_statement *statement,
-                                 const tl_symbol *tile) {
-    for (int i = 0; i < facts->layout_count; i++) {
-        const check_layout_at *at = &facts->layouts[i];
-        if (at->statement == statement && at->tile == tile) return &at->layout;
-    }
-    return NULL;
-}

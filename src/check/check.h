@@ -121,8 +121,5 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
 const check_shared *check_shared_of(const check_facts *facts, const tl_symbol *tile);
 /* NULL when the statement needs nothing. */
 const check_sync *check_sync_of(const check_facts *facts, const tl_statement *statement);
-/* NULL when the statement does not touch that register tile. */
-const tl_layout *check_layout_of(const check_facts *facts, const tl_statement *statement,
-                                 const tl_symbol *tile);
 
 #endif

@@ -47,12 +47,6 @@ bool tape_has_axis(const tape *t, int value, str axis) {
     return false;
 }
 
-bool tape_is_walked(const tape *t, str axis) {
-    for (int i = 0; i < t->loops.count; i++)
-        if (str_equal(t->loops.items[i].walked, axis)) return true;
-    return false;
-}
-
 str tape_softmax_walk(const tape *t) {
     if (t->weights == TAPE_NONE || t->softmax_loop == TAPE_NONE) return STR("");
     str walked = t->loops.items[t->softmax_loop].walked;

@@ -126,7 +126,6 @@ int tape_read_value(const tape_item *item, int n);
 /* The gradient that was made of what an item loads. */
 int tape_gradient(const tape *t, int load);
 bool tape_has_axis(const tape *t, int value, str axis);
-bool tape_is_walked(const tape *t, str axis); /* by any loop */
 /* The axis that the softmax's loop walks, where weights sum to 1 along it; empty: they do in a
  * tile.
  */

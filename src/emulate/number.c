@@ -57,8 +57,3 @@ float number_expand(uint32_t bits, number_format format) {
             ldexpf((float)(mantissa | 1u << mantissa_bits), (int)exponent - bias - mantissa_bits);
     return negative ? -value : value;
 }
-
-uint32_t number_fma(double a, double b, double c, number_format format) {
-    /* The product of two such numbers is exact in a double. */
-    return number_round(number_add_odd(a * b, c), format, NUMBER_NEAREST, false);
-}

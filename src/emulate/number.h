@@ -130,7 +130,5 @@ typedef struct number_format {
  */
 uint32_t number_round(double x, number_format format, number_rounding rounding, bool saturate);
 float number_expand(uint32_t bits, number_format format);
-/* fma in a narrow format: one rounding. */
-uint32_t number_fma(double a, double b, double c, number_format format);
 
 #endif

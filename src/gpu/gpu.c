@@ -185,12 +185,6 @@ const char *gpu_feature_word(gpu_feature feature) {
     return FEATURE_WORDS[feature];
 }
 
-str gpu_ptx_target(arena *memory, const gpu *g) {
-    str digits = g->target;
-    str_cut(&digits, '_');
-    return str_format(memory, "compute_%.*s", STR_ARGS(digits));
-}
-
 /* --- derived figures -------------------------------------------------------------------------- */
 
 static double per_second(const gpu *g, double per_sm_clock) {
@@ -217,10 +211,6 @@ bool gpu_cuts_byte_sums(const gpu *g) {
 
 double gpu_fp32_tflops(const gpu *g) {
     return per_second(g, 2 * g->fp32) * 1e-12;
-}
-
-double gpu_exp2_per_s(const gpu *g) {
-    return per_second(g, g->exp2);
 }
 
 /* --- occupancy -------------------------------------------------------------------------------- */

@@ -57,9 +57,6 @@ bool gpu_has(const gpu *g, gpu_feature feature);
 bool gpu_feature_named(str word, gpu_feature *feature);
 const char *gpu_feature_word(gpu_feature feature);
 
-/* The virtual architecture of 'target': "compute_80" for "sm_80". */
-str gpu_ptx_target(arena *memory, const gpu *g);
-
 /* Prints a description in the files' own form, without comments: what it reads, it would write. */
 void gpu_print(const gpu *g, text_buffer *out);
 
@@ -75,7 +72,6 @@ double gpu_product_rate(const gpu *g, int operand_bytes, bool is_async);
 enum { GPU_SHORT_SUM_MOST = 512 /* terms of one sign, before that can be seen */ };
 bool gpu_cuts_byte_sums(const gpu *g);
 double gpu_fp32_tflops(const gpu *g); /* a fused multiply-add counts 2 */
-double gpu_exp2_per_s(const gpu *g);
 
 /* What one block takes. */
 typedef struct gpu_block {

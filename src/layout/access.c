@@ -264,13 +264,6 @@ int access_operand_loads(const access_operand *operand, int mn8, int k8,
     return 1;
 }
 
-int access_load_register(const access_load *load, int mn8, int k8) {
-    for (int i = 0; i < load->matrices; i++) {
-        if (load->mn8[i] == mn8 && load->k8[i] == k8) return i;
-    }
-    return -1;
-}
-
 /* --- costs ------------------------------------------------------------------------------------ */
 
 static banks_access warp_access(const access_threads *t, access_step step, int warp,

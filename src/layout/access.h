@@ -123,8 +123,6 @@ enum { ACCESS_LOADS_MAX = 2 };
  */
 int access_operand_loads(const access_operand *operand, int mn8, int k8,
                          access_load loads[ACCESS_LOADS_MAX]);
-/* Which register of 'load' holds the matrix; -1 when none. */
-int access_load_register(const access_load *load, int mn8, int k8);
 
 /* --- costs ------------------------------------------------------------------------------------ */
 

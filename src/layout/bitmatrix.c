@@ -171,12 +171,3 @@ int bitmatrix_terms(const bitmatrix *map, bitmatrix_term terms[BITMATRIX_TERMS_M
     }
     return count;
 }
-
-void bitmatrix_print(const bitmatrix *map, text_buffer *out) {
-    for (int row = map->out_bits - 1; row >= 0; row--) {
-        for (int i = map->in_bits - 1; i >= 0; i--) {
-            text_add_z(out, map->columns[i] >> row & 1 ? "1" : ".");
-        }
-        text_add_z(out, "\n");
-    }
-}

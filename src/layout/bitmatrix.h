@@ -6,7 +6,8 @@
 #ifndef FLASHTL_LAYOUT_BITMATRIX_H
 #define FLASHTL_LAYOUT_BITMATRIX_H
 
-#include "base/text.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 enum { BITMATRIX_BITS_MAX = 24, BITMATRIX_TERMS_MAX = BITMATRIX_BITS_MAX };
 
@@ -55,8 +56,5 @@ typedef struct bitmatrix_term {
 } bitmatrix_term;
 
 int bitmatrix_terms(const bitmatrix *map, bitmatrix_term terms[BITMATRIX_TERMS_MAX]);
-
-/* One line per output bit, highest first; columns are input bits, highest first. */
-void bitmatrix_print(const bitmatrix *map, text_buffer *out);
 
 #endif

@@ -1,6 +1,7 @@
 #include "layout/layout.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 /* --- building --------------------------------------------------------------------------------- */
 
@@ -393,15 +394,6 @@ bool layout_find(const layout *l, layout_point place, layout_holder near, layout
 }
 
 /* --- relations -------------------------------------------------------------------------------- */
-
-int layout_vector_element(const layout *l, layout_axis axis, int element) {
-    layout vector = layout_vector(l, axis);
-    layout_holder holder;
-    bool found =
-        layout_find(&vector, only(layout_step(l, element), axis), (layout_holder){0}, &holder);
-    assert(found && holder.lane == 0 && holder.warp == 0);
-    return found ? holder.element : 0;
-}
 
 int layout_lane_copies(const layout *l, int masks[LAYOUT_LANE_BITS]) {
     bitmatrix lanes = bitmatrix_inputs(&l->atom, l->element_bits, LAYOUT_LANE_BITS);

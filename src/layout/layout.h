@@ -151,9 +151,6 @@ typedef struct layout_holder {
  */
 bool layout_find(const layout *l, layout_point place, layout_holder near, layout_holder *holder);
 
-/* The element of layout_vector(l, axis) that belongs to element 'element' of l. */
-int layout_vector_element(const layout *l, layout_axis axis, int element);
-
 /* Lanes that hold the same elements, as a basis of xor masks, smallest first. Of a vector of X: the
  * shuffles that complete a reduction of X along the other axis (mma_C, rows: 1, 2). Returns how
  * many.

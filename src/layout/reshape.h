@@ -2,6 +2,7 @@
 #ifndef FLASHTL_LAYOUT_RESHAPE_H
 #define FLASHTL_LAYOUT_RESHAPE_H
 
+#include "base/arena.h"
 #include "layout/layout.h"
 
 typedef enum reshape_kind {

@@ -6,8 +6,6 @@
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
-enum { WARP_ROWS_MIN = 16 };
-
 /* --- 16-bit copies of computed left operands -------------------------------------------------- */
 
 /* Type of the right operand that a computed left operand meets. */

@@ -5,7 +5,7 @@
  */
 #include "translate/copy.h"
 
-enum { BOX_MAX = 256, RANK_MIN = 2 };
+enum { BOX_MAX = 256 };
 
 typedef struct box {
     emit *t;

@@ -125,6 +125,16 @@ static void every_sync_is_needed(void **state) {
 
 /* --- facts ------------------------------------------------------------------------------------ */
 
+/* NULL when the statement does not touch that register tile. */
+static const tl_layout *layout_of(const check_facts *facts, const tl_statement *s,
+                                  const tl_symbol *tile) {
+    for (int i = 0; i < facts->layout_count; i++) {
+        const check_layout_at *at = &facts->layouts[i];
+        if (at->statement == s && at->tile == tile) return &at->layout;
+    }
+    return NULL;
+}
+
 static const check_sync *sync_of(const check_facts *facts, const char *header, int number) {
     for (int i = 0; i < facts->sync_count; i++) {
         text_buffer text;
@@ -162,7 +172,7 @@ static void facts_of_the_a100_program(void **state) {
     const tl_symbol *p = tl_find_symbol(program->first, STR("P"));
     int products = 0;
     for (tl_statement *s = program->first->body.first; s; s = tl_next(s, NULL)) {
-        const tl_layout *l = check_layout_of(&facts, s, p);
+        const tl_layout *l = layout_of(&facts, s, p);
         if (s->kind == TL_COMPUTE && s->compute.operation == TL_CAST && l) {
             assert_int_equal(l->kind, TL_MMA_C);
         }

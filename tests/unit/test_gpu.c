@@ -55,8 +55,6 @@ static void all_are_read(void **state) {
         assert_true(str_is(names.names[i], expected[i]));
         gpu g = find(expected[i]);
         assert_true(str_is(g.name, expected[i]));
-        str ptx = str_format(&memory, "compute_%s", g.target.data + 3);
-        assert_true(str_equal(gpu_ptx_target(&memory, &g), ptx));
         assert_true(gpu_has(&g, GPU_FEATURE_ldmatrix) && gpu_has(&g, GPU_FEATURE_mma_m16n8k8));
         assert_true(gpu_has(&g, GPU_FEATURE_cp_async) == (g.capability >= 80));
         assert_true(gpu_has(&g, GPU_FEATURE_bf16) == (g.capability >= 80));
@@ -99,7 +97,7 @@ static void peaks_are_the_data_sheets(void **state) {
         assert_true((g.mma8_sum_bits > 0) == (tensor8 > 0));
         assert_true(tensor8 == 0 || gpu_has(&g, GPU_FEATURE_fp8_mma));
         assert_true(gpu_mma_tflops(&g) <= gpu_tensor_tflops(&g));
-        assert_true(gpu_exp2_per_s(&g) == 16e6 * (double)g.sms * g.clock);
+        assert_true(g.exp2 == 16);
     }
 }
 

@@ -1,13 +1,14 @@
 /* Panels, and the descriptors of asynchronous products, against the manual's address arithmetic. */
 #include "layout/descriptor.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h> /* needs those */
 
 static shared_layout panels_in(int rows, int columns, int bytes, int swizzle, bool by_columns) {
     shared_layout tile;

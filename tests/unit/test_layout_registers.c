@@ -2,13 +2,14 @@
 #include "layout/reshape.h"
 #include "sample.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h> /* needs those */
 
 static layout make(layout_request r) {
     layout l;
@@ -351,27 +352,6 @@ static void rows_drop_columns(void **state) {
     assert_int_equal(layout_warp_copies(&rows), 2); /* a row lies in two warps */
 }
 
-static void vector_elements_lie_in_their_rows(void **state) {
-    (void)state;
-    layout tiles[] = {make_kind(LAYOUT_MMA_C, 96, 72, 3, 1), make_kind(LAYOUT_LINES, 64, 192, 4, 1),
-                      make_kind(LAYOUT_MMA_B, 48, 24, 4, 1)};
-    for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++) {
-        const layout *l = &tiles[t];
-        layout rows = layout_vector(l, LAYOUT_ROWS), columns = layout_vector(l, LAYOUT_COLUMNS);
-        for (int warp = 0; warp < layout_warps(l); warp++) {
-            for (int lane = 0; lane < LAYOUT_LANES; lane++) {
-                for (int element = 0; element < layout_elements(l); element++) {
-                    layout_point p = layout_place(l, warp, lane, element);
-                    int r = layout_vector_element(l, LAYOUT_ROWS, element);
-                    int c = layout_vector_element(l, LAYOUT_COLUMNS, element);
-                    assert_place(layout_place(&rows, warp, lane, r), p.row, 0);
-                    assert_place(layout_place(&columns, warp, lane, c), 0, p.column);
-                }
-            }
-        }
-    }
-}
-
 /* --- reshape ---------------------------------------------------------------------------------- */
 
 static void accumulator_to_left_operand_is_free(void **state) {
@@ -506,7 +486,6 @@ int main(void) {
         cmocka_unit_test(lines_cover_each_element_once),
         cmocka_unit_test(lines_go_along_the_row_first),
         cmocka_unit_test(rows_drop_columns),
-        cmocka_unit_test(vector_elements_lie_in_their_rows),
         cmocka_unit_test(accumulator_to_left_operand_is_free),
         cmocka_unit_test(bytes_of_an_accumulator_are_packed),
         cmocka_unit_test(reshape_costs),
