@@ -211,6 +211,11 @@ static const row rows[] = {
        "Allocate m in register f32 (BM, BN, 2) as lines"}}},
     /* places in tensors */
     {PRODUCT,
+     DIAG_INDEX_NOT_WHOLE,
+     "the index of 'w' has to be an integer: 't' is i8, and an index is i32",
+     {{"Output S", "Input t i8 (x in q_len)\nInput w f32 (y in w_len)\nOutput S"},
+      {"// here", "Compute Multiply S, w[t[q]] in coordinate [L = i, L = j] and get S"}}},
+    {PRODUCT,
      DIAG_VIEW_OUTSIDE,
      "leaves K: this is -1",
      {{"grid", "let W (kv in kv_len, d) = K[kv - 1, d]\ngrid"}}},
