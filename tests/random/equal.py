@@ -85,8 +85,8 @@ def in_copies():
         tell("a step further", RING, old, new, lambda code, step=step: code.index(step), lambda x: x.replace("down < 8", "down < 8 + 1"), TL, same)
     for old, new, which, same in TABLES:
         tell("both hold", TABLE, old, new, lambda code, which=which: [i for i, x in enumerate(code) if "&&" in x][which], lambda x: x.replace("&&", "||"), TL, same)
-    for old, new, tl, same in SHIFTS:
-        tell("a first shift", SHIFT, old, new, lambda code: max(i for i, x in enumerate(code) if "half++) shift" in x), lambda x: x.replace("half = 0", "half = 0 + 1"), [tl], same)
+    for old, new, same in SHIFTS:
+        tell("a first shift", SHIFT, old, new, lambda code: max(i for i, x in enumerate(code) if "half++) shift" in x), lambda x: x.replace("half = 0", "half = 0 + 1"), TL, same)
     return wrong
 
 

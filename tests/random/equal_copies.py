@@ -6,7 +6,7 @@ never read.
 import re
 
 from equal_bounds import draws, enclosing, lets_before, loop_around, python_of
-from equal_text import changes
+from equal_text import changes, real
 from equal_ways import THREADS, depth_of, one_line
 
 LOOP = r"FTL_UNROLL for \(int (\w+) = 0; \1 (<=|<) (\d+)( \+ 1)?; \1\+\+\)( \{)?$"
@@ -119,7 +119,7 @@ def earlier_row(mutant, code):
     return "a row before one that is inside: both are"
 
 
-def first_shift(mutant, code, tl):
+def first_shift(mutant, code):
     """Of the first block, a shift that stays where it began: weights are then infinite, and the vote takes the block again."""
     new, old, at = changes(mutant, code)
     if len(new) > 1 or len(old) != 1:
@@ -137,10 +137,8 @@ def first_shift(mutant, code, tl):
     above = next((i for i in enclosing(code, at) if not re.match(r"\s*FTL_UNROLL for \(", code[i])), None)
     if above is None or not re.match(r"if \(\w+ == 0\) \{$", code[above].strip()):
         return None
-    factor = shift.group(3)[1:]
-    by_scale = any(re.match(rf"\s*const float {factor} = ftl_multiply\(args\.scale, [\d.]+f\);$", x) for x in code) and any(re.match(r"\s*Input +scale f32 where scale > 0$", x) for x in tl)
-    if not re.match(r"[\d.]+f$", factor) and not by_scale:
-        return None                                     # a factor below 0 makes all weights 0
+    if not real(shift.group(3)[1:]) >= 1e-20:
+        return None                                     # one below 0 makes all weights 0, one near 1e-30 none that the vote notices
     name, maximum = re.escape(shift.group(1)), re.escape(shift.group(2))
     begins = [re.search(rf"\b{name}(?:\[\w+\])+ = ftl_multiply\({maximum}(?:\[\w+\])+, -\w[\w.]*\);$", x) is not None for x in code[:above]]
     started = any(re.search(rf"\b{maximum}(?:\[\w+\])+ = -1e\+30f;$", x) for x in code[:above])
@@ -155,5 +153,4 @@ def first_shift(mutant, code, tl):
     return "the vote takes the first block again, with its maximum: weights by a shift of 1e30 are infinite" if used and power and noticed else None
 
 
-PROOFS = (a_step_further, both_hold, earlier_row)
-PROOFS_BY_TL = (first_shift,)
+PROOFS = (a_step_further, both_hold, earlier_row, first_shift)

@@ -6,7 +6,7 @@ import random
 import re
 
 from equal_bounds import DRAWN, Drawn, LET, body_of, bounds, condition_of, conditions, draws, enclosing, lets_of, loop_around, loops, masks_alone, unreached
-from equal_copies import PROOFS as OF_COPIES, PROOFS_BY_TL as OF_COPIES_BY_TL
+from equal_copies import PROOFS as OF_COPIES
 from equal_paths import PROOFS as OF_PATHS, PROOFS_BY_TL as OF_PATHS_BY_TL
 from equal_registers import bare, eager, lower_maximum, names, nothing_read, past_an_end, permuted_vote, room, times_zero, written_at_first_step
 from equal_text import VOTE, above, careful, changes, commutes, of_one_word, order, order_of_sums, references
@@ -245,7 +245,7 @@ ONE_WORD = (
 PROOFS = (kept_always_or_never, functools.partial(of_one_word, ONE_WORD), commutes, lambda mutant, code: order(mutant, code, effects_of_cuda), order_of_sums,
           eager, permuted_vote, room, lower_maximum, nothing_read, past_an_end, times_zero, written_at_first_step, let_of_masks, past_the_guard,
           whole_blocks, groups, first_of_a_ring, slot_of_two, apart_in_shared, unreached, bounds, conditions, loops) + OF_WAYS + OF_COPIES + OF_PATHS
-PROOFS_BY_TL = (without_effect, dead_in_tl, under_a_vote, first_barrier) + OF_COPIES_BY_TL + OF_PATHS_BY_TL
+PROOFS_BY_TL = (without_effect, dead_in_tl, under_a_vote, first_barrier) + OF_PATHS_BY_TL
 
 
 def of_cuda(mutant, code, tl):

@@ -50,22 +50,21 @@ TABLES = (("", "", 0, True), ("", "", 1, True), ("__launch_bounds__(128", "__lau
           ("row + 32 * down < rows_left", "row + 16 * down < rows_left", 1, False), ("int b = (int)tile;", "int b = args.first;", 0, False), ("inside ? args.B", "true ? args.B", 1, False))
 
 SHIFT = """    m[half] = -1e+30f;
-    FTL_UNROLL for (int half = 0; half < 2; half++) shift[half] = ftl_multiply(m[half], -c);
-    const float c = ftl_multiply(args.scale, 1.44269504f);
+    FTL_UNROLL for (int half = 0; half < 2; half++) shift[half] = ftl_multiply(m[half], -1.44269504f);
     for (int j = 0; j < blocks; j++) {
         if (j == 0) {
             m[half] = ftl_max(m[half], S[half]);
-            FTL_UNROLL for (int half = 0; half < 2; half++) shift[half] = ftl_multiply(m[half], -c);
+            FTL_UNROLL for (int half = 0; half < 2; half++) shift[half] = ftl_multiply(m[half], -1.44269504f);
         }
-        S[half] = ftl_multiply_add(S[half], c, shift[half]);
+        S[half] = ftl_multiply_add(S[half], 1.44269504f, shift[half]);
         S[half] = ftl_exp2(S[half]);
         part[half] = ftl_add(part[half], S[half]);
         any_4 |= !(part[half] < 32768.0f);
         if (ftl_any(any_4)) {
-            shift[half] = ftl_multiply(m[half], -c);
+            shift[half] = ftl_multiply(m[half], -1.44269504f);
         }
     }""".splitlines()
-# What else is changed of it and of the TL Code, and whether the shift of the first block may then begin at its second row.
-SHIFTS = (("", "", "Input  scale f32 where scale > 0", True), ("", "", "Input  scale f32", False), ("ftl_multiply(args.scale, 1.44269504f)", "ftl_multiply(args.scale, -1.44269504f)", "Input  scale f32 where scale > 0", False),
-          ("c)", "1.44269504f)", "Input  scale f32", True), ("-1e+30f", "0.0f", "Input  scale f32 where scale > 0", False), ("        any_4 |= !(part[half] < 32768.0f);\n", "", "Input  scale f32 where scale > 0", False),
-          ("if (j == 0)", "if (j >= 0)", "Input  scale f32 where scale > 0", False), ("    const float c", "    shift[half] = ftl_multiply(m[half], -0.5f);\n    const float c", "Input  scale f32 where scale > 0", False))
+# What else is changed of it, and whether the shift of the first block may then begin at its second row.
+SHIFTS = (("", "", True), ("1.44269504f", "c", False), ("1.44269504f", "-1.44269504f", False), ("1.44269504f", "0.0f", False), ("1.44269504f", "0.00000000000000000000000000001f", False),
+          ("-1e+30f", "0.0f", False), ("        any_4 |= !(part[half] < 32768.0f);\n", "", False), ("if (j == 0)", "if (j >= 0)", False),
+          ("    for (int j", "    shift[half] = ftl_multiply(m[half], -0.5f);\n    for (int j", False))

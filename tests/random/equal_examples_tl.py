@@ -254,6 +254,8 @@ WIDE = [x.replace("65000", "65000000") for x in WINDOWS]
 READ = [x.replace("Compute MultiplyAdd S, 1.44269504, shift and get T", "Compute Multiply O, alpha and get O") for x in WINDOWS]
 LOOPS = [i for i, x in enumerate(WINDOWS) if x.startswith("for ")]
 ROWS = [x.replace("kv > q or", "q >= 20 or kv > q or") for x in WINDOWS[:LOOPS[0]] + WINDOWS[LOOPS[1]:]]
+BY_LET, BY_TINY, BY_SCALE = [[*head, *(x.replace("1.44269504", "c") for x in WINDOWS[1:])] for head in (
+    ["kernel windows for a100", "let c = 1.44269504"], ["kernel windows for a100", "let c = 1.44269504e-30"], ["Input  scale f32 where scale > 0", "let c = scale*1.44269504"])]
 NAMED = ["Input  scale f32 where scale > 0", "let c = scale*1.44269504", *(x.replace("1.44269504", "c") for x in ROWS[1:])]
 IN_ROUNDS = (
     (BELOW, "let steady_2 = min(blocks_2, full) - 1", 1, ["let steady_2 = min(blocks_2, 1) - 1"], True), (BELOW, "let steady_2 = min(blocks_2, full) - 1", 1, ["let steady_2 = min(blocks_2, 3) - 1"], False),
@@ -280,7 +282,8 @@ IN_ROUNDS = (
     (WINDOWS, "    if eager", 6, [], True), (WIDE, "    if eager", 6, [], False), (READ, "    if eager", 6, [], False), (WINDOWS, "        if hard", 10, [], False)) + tuple(
     (text, "    Compute Mask S in coordinate [L = q_block, L = j] where kv > q or kv <= q - 100", 1, [f"    Compute Mask S in coordinate [L = q_block, L = j] where {now}"], same)
     for text, now, same in ((WINDOWS, "kv > q or kv < q - 100", True), (WINDOWS, "kv >= q or kv <= q - 100", False), (WINDOWS, "kv > q or kv < q + 100", False),
-                            (ALONE, "kv > q or kv < q - 100", False), (SMALL, "kv > q or kv < q - 100", False)))
+                            (ALONE, "kv > q or kv < q - 100", False), (SMALL, "kv > q or kv < q - 100", False), (BY_SCALE, "kv > q or kv < q - 100", False), (BY_LET, "kv > q or kv < q - 100", True),
+                            (BY_TINY, "kv > q or kv < q - 100", False)))
 IN_ROUNDS += tuple((text, text[text.index(begin) + 2], 1, [text[text.index(begin) + 2].replace("q >= 20", now)], same) for text, begin, now, same in (
     (ROWS, "for j = first + 1:blocks", "q >= 40", True), (ROWS, "for j = first + 1:blocks", "q > 20", True), (ROWS, "for j = first + 1:blocks", "q >= 10", False),
     (ROWS, "for j = first + 1:blocks", "kv >= 40", False), (ROWS, "for j = first + 1:blocks", "q >= n", False), (ROWS, "    if any(not part < 32768)", "q >= 40", False),

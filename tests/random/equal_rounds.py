@@ -289,8 +289,8 @@ def prefix_by_vote(mutant, code):
     if len(between) != 4 or not all(tail):
         return None
     factor, shift = tail[0].groups()
-    if real(factor) != real(factor) and not one_column_less(*other[0], m[1].group(3)):
-        return None                                     # so small a scale that no vote holds
+    if not real(lets_of(code).get(factor, factor)) >= 1e-20:
+        return None                                     # a factor near 1e-30, perhaps, for which no vote holds, or one below 0
     anew = [x.strip() for x in lines_under(code, vote)[0]]
     gathers = [re.match(rf"Compute RowMax {score} and accumulate (\w+)$", x) for x in anew]
     maximum = next((g.group(1) for g in gathers if g), None)
@@ -300,10 +300,9 @@ def prefix_by_vote(mutant, code):
     moved = f"Compute Multiply {maximum}, -{factor} and get {shift}"
     made = [x.strip() for x in code if re.search(rf"and (get|accumulate) {shift}\b", x)]
     whole = anew[:1] and anew[0].startswith("Compute GEMM") and moved in anew and all(x == moved for x in made) and len(body) > len(anew)
-    positive = re.match(r"[\d.]+$", factor) or re.search(r"Input +scale f32 where scale > 0", "\n".join(code)) and re.search(rf"let {factor} = scale\*[\d.]+$", "\n".join(code), re.M)
     covers = all(other[0][1] in x.split(" where ")[1].split(" or ") for x in masks) and any(
         x.startswith(f"Compute Mask {score} ") for x in anew)
-    return "a row that this element is masked for has seen none before it: its vote holds, and masks anew" if steady and whole and covers and positive else None
+    return "a row that this element is masked for has seen none before it: its vote holds, and masks anew" if steady and whole and covers else None
 
 
 def of_rounds(mutant, code):
