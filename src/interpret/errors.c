@@ -3,7 +3,8 @@
  * what products round their operands to, and from the sizes of terms rather than of sums: where
  * large terms cancel, errors stay. An infinite error says that a result may be infinite, NaN that
  * it may be anything, and so may what is made of it. Errors of different elements count as
- * independent, but for what nearly equal ones are rounded by (errors_product.c).
+ * independent, but for what they have in common and are rounded alike by (errors_product.c,
+ * errors_rounding.c).
  */
 #include "base/wide.h"
 #include "interpret/machine.h"
@@ -12,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILES_MOST = 6, ROOMS = 6 };
+enum { TILES_MOST = 6, ROOMS = 8 };
 
 /* Of products of 8 bits: a weight is between the type's steps, and is 2^8 where it is largest. */
 static const double OF_E4M3 = 0.026, OF_E5M2 = 0.052, LEAST_BYTE = 0x1p-18;
@@ -38,6 +39,11 @@ struct errors {
     bool turns;                                /* the operation repeats itself along its operand */
     bool chooses;                              /* one of its operands, and a number over NaN */
     double variance, common[MACHINE_AXES_MAX]; /* of a tile's elements, and what they share */
+    struct with_signs {                        /* the same but for signs, by where it comes from */
+        const tile *from;
+        int axis;
+        double common;
+    } turned[MACHINE_AXES_MAX][TILES_MOST + 1];
     double *rooms[ROOMS];
     int64_t room_counts[ROOMS];
 };
@@ -46,10 +52,24 @@ double *tile_errors(const machine *m, const tile *t) {
     return m->has_errors ? t->data + t->capacity : NULL;
 }
 
-void tile_copy_errors(const machine *m, tile *to, const tile *from) {
+/* --- what elements have in common ------------------------------------------------------------- */
+
+void errors_keep_signs(machine *m, tile *t, int axis, const double *signs, double share) {
+    int64_t count = t->count[axis];
+    if (count > t->sign_counts[axis]) {
+        t->sign_counts[axis] = count;
+        t->signs[axis] = machine_block(m, (size_t)count, sizeof(double));
+    }
+    if (t->signs[axis] && signs) memmove(t->signs[axis], signs, (size_t)count * sizeof(double));
+    t->turned[axis] = t->signs[axis] && signs ? share : 0;
+}
+
+void tile_copy_errors(machine *m, tile *to, const tile *from) {
     if (!m->has_errors) return;
     memcpy(tile_errors(m, to), tile_errors(m, from), (size_t)tile_size(from) * sizeof *to->data);
     memcpy(to->alike, from->alike, sizeof to->alike);
+    for (int a = 0; a < from->axis_count; a++)
+        errors_keep_signs(m, to, a, from->turned[a] > 0 ? from->signs[a] : NULL, from->turned[a]);
 }
 
 bool errors_open(machine *m) {
@@ -91,6 +111,7 @@ void errors_of_load(machine *m, tile *t, const tl_symbol *tensor) {
     double *errors = tile_errors(m, t);
     memset(errors, 0, (size_t)tile_size(t) * sizeof *errors);
     memset(t->alike, 0, sizeof t->alike);
+    memset(t->turned, 0, sizeof t->turned);
     t->is_narrow = is_narrow(format_of(m, memory_tensor(m, tensor)));
 }
 
@@ -166,6 +187,10 @@ double errors_of_least(const machine *m) {
     return m->errors->operand == CONVERT_BF16 ? 0x1p-126 : 0x1p-25;
 }
 
+void errors_round(const machine *m, double *values, int64_t count) {
+    convert_round_all(m->errors->operand, values, (size_t)count);
+}
+
 void errors_of_rounding(const machine *m, const double *values, int64_t count, double *out) {
     enum { CHUNK = 64 };
     double steps[CHUNK], kept[CHUNK];
@@ -239,7 +264,18 @@ const tile *errors_off(const machine *m) {
 
 void errors_begin_common(machine *m, const tile *target) {
     m->errors->variance = 0;
+    memset(m->errors->turned, 0, sizeof m->errors->turned);
     for (int a = 0; a < target->axis_count; a++) m->errors->common[a] = 0;
+}
+
+static void add_turned(struct errors *e, int axis, const tile *from, int from_axis,
+                       double variance) {
+    struct with_signs *of = e->turned[axis];
+    int i = 0;
+    while (i < TILES_MOST && of[i].from && of[i].from != from) i++;
+    if (of[i].from && of[i].from != from) return;
+    of[i].from = from, of[i].axis = from_axis;
+    of[i].common += from->turned[from_axis] * variance;
 }
 
 /* A tile without an axis is off by the same all along it. */
@@ -248,16 +284,27 @@ void errors_add_common(machine *m, const tile *target, const tile *from, double 
     m->errors->variance += variance;
     for (int a = 0; a < target->axis_count && from; a++) {
         double alike = 1;
-        for (int k = 0; k < from->axis_count; k++)
-            if (str_equal(from->index[k], target->index[a])) alike = from->alike[k];
+        for (int k = 0; k < from->axis_count; k++) {
+            if (!str_equal(from->index[k], target->index[a])) continue;
+            alike = from->alike[k];
+            if (from->turned[k] > 0 && from->count[k] == target->count[a])
+                add_turned(m->errors, a, from, k, variance);
+        }
         m->errors->common[a] += alike * variance;
     }
 }
 
+/* Of tiles that have signs, those of the one that errs most are kept. */
 void errors_end_common(machine *m, tile *target) {
     const struct errors *e = m->errors;
-    for (int a = 0; a < target->axis_count; a++)
+    for (int a = 0; a < target->axis_count; a++) {
+        const struct with_signs *best = e->turned[a];
+        for (int i = 1; i <= TILES_MOST; i++)
+            if (e->turned[a][i].common > best->common) best = &e->turned[a][i];
+        double share = e->variance > 0 ? fmin(1, best->common / e->variance) : 0;
         target->alike[a] = e->variance > 0 ? fmin(1, e->common[a] / e->variance) : 0;
+        errors_keep_signs(m, target, a, share > 0 ? best->from->signs[best->axis] : NULL, share);
+    }
 }
 
 bool errors_all(machine *m, tl_operation operation) {
@@ -345,7 +392,10 @@ void errors_of_reduction(machine *m, tl_operation operation, tile *target, const
     int64_t step = is_turned ? from->count[1] : 1, line = is_turned ? 1 : from->count[1];
     double *errors = tile_errors(m, target), neutral = tl_neutral(operation);
     bool is_sum = tl_reduces_by_sum(operation), is_place = tl_facts(operation)->gives_place;
-    target->alike[0] = from->alike[is_turned ? 1 : 0];
+    int kept = is_turned ? 1 : 0;
+    target->alike[0] = from->alike[kept];
+    errors_keep_signs(m, target, 0, from->turned[kept] > 0 ? from->signs[kept] : NULL,
+                      from->turned[kept]);
     for (int64_t i = 0; i < tile_size(target); i++) {
         const double *x = from->data + i * line, *off = tile_errors(m, from) + i * line;
         double sum = 0, old = accumulates ? errors[i] : 0;

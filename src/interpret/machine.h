@@ -44,9 +44,12 @@ typedef struct tile {
     convert_format format; /* of storage; F64 in EXACT */
     int64_t capacity;      /* elements that 'data' holds; with errors, as many of these follow */
     bool is_narrow;        /* as it is in memory: what a product takes without rounding */
-    /* With errors: the share of their variance that elements along an axis have in common. */
-    double alike[MACHINE_AXES_MAX];
-    tile_share share; /* what its executor owns; all of it elsewhere */
+    /* With errors: the share of their variance that elements along an axis have in common, all in
+     * one direction, and with 'signs' (as many as elements; NULL: none are known).
+     */
+    double alike[MACHINE_AXES_MAX], turned[MACHINE_AXES_MAX], *signs[MACHINE_AXES_MAX];
+    int64_t sign_counts[MACHINE_AXES_MAX]; /* that there is room for */
+    tile_share share;                      /* what its executor owns; all of it elsewhere */
 } tile;
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -208,7 +211,7 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
 
 /* Next to a tile's elements; NULL where none are carried along. */
 double *tile_errors(const machine *m, const tile *t);
-void tile_copy_errors(const machine *m, tile *to, const tile *from);
+void tile_copy_errors(machine *m, tile *to, const tile *from);
 bool errors_open(machine *m);
 /* What was loaded is as it is. */
 void errors_of_load(machine *m, tile *t, const tl_symbol *tensor);
@@ -262,6 +265,10 @@ double errors_of_least(const machine *m); /* below which an operand may be 0 */
 void errors_of_rounding(const machine *m, const double *values, int64_t count, double *out);
 void errors_steps(const machine *m, const double *values, int64_t count, double *out);
 double *errors_room(machine *m, int which, int64_t count); /* until it is asked for again */
+
+void errors_round(const machine *m, double *values, int64_t count); /* to what products take */
+/* What elements of a tile have in common along an axis, but for their signs. */
+void errors_keep_signs(machine *m, tile *t, int axis, const double *signs, double share);
 
 /* --- errors_product.c ------------------------------------------------------------------------- */
 

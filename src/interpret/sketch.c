@@ -75,7 +75,7 @@ static bool shape_elementwise(sketch *k, const tl_compute *c, tile *t) {
 }
 
 /* An accumulator starts at zero unless given a value; a maximum, below everything. */
-static void start_accumulator(const machine *m, const tl_compute *c, tile *fresh, const tile *old) {
+static void start_accumulator(machine *m, const tl_compute *c, tile *fresh, const tile *old) {
     size_t count = (size_t)tile_size(fresh);
     if (old->is_defined) {
         memcpy(fresh->data, old->data, count * sizeof *fresh->data);

@@ -172,7 +172,8 @@ static void normalise(const lines *l, const sketch_softmax *softmax, const sketc
 
 /* What the scores of a line are all off by goes with its sum. */
 static void forget_common(const sketch_softmax *softmax, tile *t) {
-    if (softmax->axis >= 0) t->alike[t->axis_count == 1 ? 0 : softmax->axis] = 0;
+    int axis = t->axis_count == 1 ? 0 : softmax->axis;
+    if (softmax->axis >= 0) t->alike[axis] = t->turned[axis] = 0;
 }
 
 static void remember_start(sketch *k, sketch_softmax *softmax) {

@@ -33,6 +33,8 @@ void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const
         t->data = machine_block(m, (size_t)t->capacity * (m->has_errors ? 2 : 1), sizeof *t->data);
     }
     t->is_narrow = false;
+    memset(t->alike, 0, sizeof t->alike);
+    memset(t->turned, 0, sizeof t->turned);
     if (m->has_errors) memset(tile_errors(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
     t->share = tile_whole(t);
     machine_reserve(m, t->count[axis_count - 1]);

@@ -117,3 +117,37 @@ TL
 overflown 8 > right.tl
 overflown -8 > wrong.tl
 compare "places among numbers that overflow"
+shifted() { # FACTOR: numbers of 16 bits lie on a grid, and each row's own number shifts all of them against it
+    cat <<TL
+kernel k
+let d = 64
+Input  Q (b in batch; q in rows, d)
+Input  K (b in batch; t in places, d)
+Input  v (b in batch; q in rows)
+Output S f32 (b in batch; q in rows, t in places)
+Copy Q from global to register
+Copy v from global to register
+Compute Add Q, v and get Q
+for i = 0:places/BN
+    Copy K from global to shared
+    Compute GEMM Q, K.T and get S
+    Compute Multiply S, $1 and get S
+    Copy S from register to global
+end
+TL
+}
+shifted 1 > right.tl
+shifted 1.02 > wrong.tl
+compare "a grid that is shifted row by row"
+chunks() { # FACTOR: an error of all that was added up has the signs of the keys, and meets queries that have them, too
+    sed "s/accumulate A/accumulate A\n    Compute Multiply A, $1 and get A/" "$TESTS/../../examples/chunked_retention.tl"
+}
+compare_at() { # NAME SEED CASE
+    at="--gpu h200 --on interpreter --let d=64 --let dv=64 --shapes none --more 64 --seed $2 --case $3"
+    flashtl verify right.tl $at > right; right=$?
+    flashtl verify wrong.tl --against right.tl $at > report; wrong=$?
+    echo "$1: $right; changed: $wrong"
+}
+chunks 1 > right.tl
+chunks 1.05 > wrong.tl
+compare_at "errors with the signs of what meets them" 93011 1

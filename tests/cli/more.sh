@@ -44,6 +44,11 @@ $limit" > right.tl
 attention "" "" "Compute Add O, O and get O
 $limit" > wrong.tl
 compare "values that a constant hides"
+# Nothing is left of -1e30 times a factor, but for one near 1e-30.
+positive() { sed "s/scale f32/scale f32 where scale > 0/;s/    Compute Multiply S, scale/    $1\n&/"; }
+attention | positive "Compute Mask S where t > q" > right.tl
+attention | positive "Compute Mask S, -1e30 where t > q" > wrong.tl
+compare "a factor that is tiny"
 # A whole number is the nearest one, in each row alone.
 whole() {
 cat <<TL
