@@ -1,8 +1,8 @@
 /* Which scores may lie far out, row by row; see far.h.
  *
- * A product alone, of ordinary operands, does not get there, and nor do scores that memory has;
- * what is added may, as the -1e9 of a padded key. So the sums that lead to the scores are followed,
- * term by term. A slope times a distance is taken to stay near, since no model's gets there.
+ * A product alone, of ordinary operands, does not get there; what is added may, as the -1e9 of a
+ * padded key, and what memory has. So the sums that lead to the scores are followed, term by term.
+ * A slope times a distance is taken to stay near, since no model's gets there.
  */
 #include "reason/far.h"
 #include "reason/scalar.h"
@@ -144,12 +144,14 @@ static bool is_reduced(const reason *r, str name) {
     return false;
 }
 
-/* What a statement leaves in its target. Scores that memory has are scores as a product's are. */
+/* What a statement leaves in its target. Scores that memory has are scores as a product's are, but
+ * may be anything that their type holds.
+ */
 static far_parts parts_of_statement(far_walk *w, const tl_statement *s) {
     if (s->kind == TL_COMPUTE) return parts_of_compute(w, s);
     if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL) return (far_parts){false, false};
-    if (edit_writes(s, w->seen[0].name)) return (far_parts){false, true};
-    return (far_parts){type_reaches(tiles_tensor_type(w->r->kernel, s->copy.what->text)), false};
+    bool reaches = type_reaches(tiles_tensor_type(w->r->kernel, s->copy.what->text));
+    return (far_parts){reaches, edit_writes(s, w->seen[0].name)};
 }
 
 static far_parts parts_of_tile(far_walk *w, str name) {

@@ -4,7 +4,8 @@
 A number like -1e9 that is added for keys that do not count leaves a row without others there. f32 has no differences
 of such scores left, so its weights are equal; they must not be NaN or 0. Scores below -1e30 are no scores, so a row of
 these is 0, as one of -inf is. Here rows have a level for each group of keys: all far, far in the blocks that come first,
-in those that come later, in single keys. The levels come as a tile and as an element of a tensor, or are a number of the text.
+in those that come later, in single keys. The levels come as a tile and as an element of a tensor, or are a number of the text;
+or they are all there is, as scores that memory has.
 
 far_rows.py FLASHTL; exit status 77 without NumPy or a CUDA compiler."""
 import os
@@ -48,6 +49,15 @@ end
 Copy O from register to global
 {lse}
 """
+ALONE = """kernel far_scores
+Input  X {type} (row in rows, column in columns)
+Output Y f32 (row in rows, column in columns)
+for j = 0:columns/BN
+    Copy X from global to register
+    Compute Softmax X
+    Copy X from register to global and get Y
+end
+"""
 TILE = "Copy level from global to register\n    Compute Add S, level and get S"
 ELEMENT = "Compute Add S, level[head, q, kv] and get S"
 FILLED = "Compute Mask S, -1e9 where level[head, q, kv] < -1"  # a number of the text; the level says where
@@ -61,6 +71,7 @@ KERNELS = [("h200", "f16", "f32", 64, TILE, ""), ("h200", "bf16", "f32", 64, TIL
            ("l40s", "f16", "f32", 64, ELEMENT, ""), ("l40s", "bf16", "bf16", 128, TILE, ""),
            ("h200", "e4m3", "f32", 64, ELEMENT, "turned"), ("l40s", "e4m3", "f32", 64, TILE, ""), ("t4", "f16", "f32", 64, TILE, ""),
            ("t4", "f16", "f32", 128, ELEMENT, "lse")]
+SCORES = [("h200", "f32"), ("h200", "bf16"), ("a100", "f32"), ("l40s", "bf16"), ("t4", "f32")]  # of memory, nothing added
 random = np.random.default_rng(5)
 
 
@@ -135,10 +146,9 @@ def loaded(name, dtype):
     return (x.astype(np.uint32) << 16).view(np.float32).astype(np.float64) if dtype == "bf16" and x.dtype == np.uint16 else x.astype(np.float64)
 
 
-def run(gpu, dtype, d, on, outputs):
-    command = [FLASHTL, "run", "far_rows.tl", "--gpu", gpu, "--on", on, "--let", f"scale={d ** -0.5!r}"]
-    command += [] if dtype == "e4m3" else ["--let", "guard=1"]  # an error where the maximum would move with every block
-    command += [word for name in ("Q", "K", "V", "level") for word in ("--in", f"{name}={name}.npy")]
+def run(gpu, on, inputs, outputs, options):
+    command = [FLASHTL, "run", "far_rows.tl", "--gpu", gpu, "--on", on, *options]
+    command += [word for name in inputs for word in ("--in", f"{name}={name}.npy")]
     command += [word for name in outputs for word in ("--out", f"{name}={name}.npy")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     if done.returncode == 3:
@@ -163,29 +173,56 @@ def worst_logarithm(got, want):
     return np.where(got == want, 0, np.where(np.isfinite(errors), errors, np.inf)).max()
 
 
+def say(is_right, *words):
+    print("ok   " if is_right else "WRONG", *words, flush=True)
+    return is_right
+
+
+def judge_attention(levels, gpu, dtype, level_type, d, add, more):
+    result = "bf16" if dtype == "e4m3" else dtype
+    has_lse, is_turned = more == "lse", more == "turned"
+    text = SKETCH.format(type=dtype, level=level_type, result=result, add=add, lse=LSE if has_lse else "",
+                         values="dv, kv in kv_len" if is_turned else "kv in kv_len, dv", right="V.T" if is_turned else "V",
+                         lse_output="Output lse f32 (head in heads; q in q_len)\n" if has_lse else "")
+    pathlib.Path("far_rows.tl").write_text(text if has_lse else text.replace(" with m and l", ""))
+    arrays, want, lse = problem(dtype, level_type, d, levels, add)
+    if is_turned:
+        arrays["V"] = np.swapaxes(arrays["V"], 1, 2)
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", stored(array, level_type if name == "level" else dtype))
+    options = ["--let", f"scale={d ** -0.5!r}"]
+    options += [] if dtype == "e4m3" else ["--let", "guard=1"]  # an error where the maximum would move with every block
+    fine = True
+    for on in ("interpreter", "emulator"):
+        run(gpu, on, arrays, ["O", "lse"][:1 + has_lse], options)
+        error, head, row = worst_row(loaded("O", result), want)
+        off = worst_logarithm(loaded("lse", "f32"), lse) if has_lse else 0
+        fine &= say(error <= LIMIT[dtype] and off <= LOGARITHM,
+                    f"{gpu} {dtype} d {d}, levels {level_type}, {add.split()[1]}, {more} {on}: worst row {error:.2g}, "
+                    f"levels {levels[head, row, ::KEYS]}" + (f"; log-sum-exp {off:.2g}" if has_lse else ""))
+    return fine
+
+
+def judge_scores(levels, gpu, dtype):
+    scores = finite(levels, dtype).reshape(-1, levels.shape[-1])
+    counts = np.where(scores < MASKED, -np.inf, scores)
+    p = np.exp(counts - np.maximum(counts.max(-1, keepdims=True), MASKED))
+    want = p / np.maximum(p.sum(-1, keepdims=True), 1e-30)
+    pathlib.Path("far_rows.tl").write_text(ALONE.format(type=dtype))
+    np.save("X.npy", stored(scores, dtype))
+    fine = True
+    for on in ("interpreter", "emulator"):
+        run(gpu, on, ["X"], ["Y"], [])
+        error, row = worst_row(loaded("Y", "f32"), want)
+        fine &= say(error <= 1e-5, f"{gpu} {dtype} scores of memory {on}: worst row {error:.2g}, levels {scores[row, ::KEYS]}")
+    return fine
+
+
 def main():
-    failed, levels = False, level_rows()
-    for gpu, dtype, level_type, d, add, more in sampled(KERNELS):
-        result = "bf16" if dtype == "e4m3" else dtype
-        has_lse, is_turned = more == "lse", more == "turned"
-        text = SKETCH.format(type=dtype, level=level_type, result=result, add=add, lse=LSE if has_lse else "",
-                             values="dv, kv in kv_len" if is_turned else "kv in kv_len, dv", right="V.T" if is_turned else "V",
-                             lse_output="Output lse f32 (head in heads; q in q_len)\n" if has_lse else "")
-        pathlib.Path("far_rows.tl").write_text(text if has_lse else text.replace(" with m and l", ""))
-        arrays, want, lse = problem(dtype, level_type, d, levels, add)
-        if is_turned:
-            arrays["V"] = np.swapaxes(arrays["V"], 1, 2)
-        for name, array in arrays.items():
-            np.save(f"{name}.npy", stored(array, level_type if name == "level" else dtype))
-        for on in ("interpreter", "emulator"):
-            run(gpu, dtype, d, on, ["O", "lse"][:1 + has_lse])
-            error, head, row = worst_row(loaded("O", result), want)
-            off = worst_logarithm(loaded("lse", "f32"), lse) if has_lse else 0
-            is_right = error <= LIMIT[dtype] and off <= LOGARITHM
-            failed |= not is_right
-            print(f"{'ok   ' if is_right else 'WRONG'} {gpu} {dtype} d {d}, levels {level_type}, {add.split()[1]}, {more} {on}: worst row {error:.2g}, "
-                  f"levels {levels[head, row, ::KEYS]}" + (f"; log-sum-exp {off:.2g}" if has_lse else ""), flush=True)
-    sys.exit(1 if failed else 0)
+    levels = level_rows()
+    fine = [judge_attention(levels, *kernel) for kernel in sampled(KERNELS)]
+    fine += [judge_scores(levels, *kernel) for kernel in sampled(SCORES)]
+    sys.exit(0 if all(fine) else 1)
 
 
 if __name__ == "__main__":
