@@ -1,5 +1,5 @@
-# Kernels that are wrong in one place, where verify's bounds or its choice of cases might have hidden it: a maximum that
-# starts at -1e30, which errs by 3e22 there, and a mask by a table of two axes of one length, whose cases are cheap.
+# Kernels that check accepts and that are wrong in one place, where verify's bounds or its choice of cases might have hidden it:
+# a maximum that starts at -1e30, which errs by 3e22 there, and a mask by a table of two axes of one length, whose cases are cheap.
 cat > largest.tl <<'T'
 kernel largest
 Input  X f32 (b in batch; q in q_len, kv in kv_len)
@@ -16,7 +16,6 @@ T
 judge() {
     if flashtl verify "$1" --against "$2" --on interpreter ${3:+--let d=64 --let dv=64} > said 2>&1; then echo "$1: right$(grep -o '[0-9]* longer cases were left out' said)"
     elif grep -q '^FAIL' said; then echo "$1: noticed"
-    elif ! flashtl check "$1" 2> refusal && cmp -s refusal said; then echo "$1: refused"
     else cat said; fi
 }
 flashtl reason largest.tl --gpu a100 > largest_right.tl
@@ -30,7 +29,8 @@ sed '0,/max(0, kv - (kv_len/s//min(0, kv - (kv_len/' tree_right.tl > tree_wrong.
 cmp -s tree_right.tl tree_wrong.tl && echo 'nothing was changed'
 judge tree_right.tl "$tree" sizes
 judge tree_wrong.tl "$tree" sizes
-# Keys and values are stored along axes of two names and one length, which no product pairs: long cases are cheap.
+# Keys and values are stored along axes of two names and one length, which no product pairs: long cases are cheap. In
+# those alone the maximum moves in the steady iterations, and the sum so far is not rescaled.
 cat > stored.tl <<'T'
 kernel stored
 let z_len = room - 16
@@ -51,14 +51,14 @@ end
 Copy O from register to global
 T
 flashtl reason stored.tl --gpu a100 --let d=64 --let dv=64 > stored_right.tl
-sed 's/if any(not part < [0-9.]*)/if any(not part < 1e38)/' stored_right.tl > stored_wrong.tl
+sed '0,/Multiply O_register, alpha/{/Multiply O_register, alpha/d}' stored_right.tl > stored_wrong.tl
 cmp -s stored_right.tl stored_wrong.tl && echo 'nothing was changed'
 judge stored_right.tl stored.tl sizes
 judge stored_wrong.tl stored.tl sizes
-# What is masked before a power is 0 exactly, not unknown: a mask that begins five keys late is noticed.
+# What is masked before a power is 0 exactly, not unknown: masks that begin five keys late are noticed.
 gradient=$TESTS/../../examples/query_gradient.tl
 flashtl reason "$gradient" --gpu a100 --let d=64 --let dv=64 > gradient_right.tl
-sed 's/where kv > q + offset/where kv > q + offset + 5/' gradient_right.tl > gradient_wrong.tl
+sed 's/let offset = kv_len - q_len /&+ 5 /; s/where kv > q + offset/& or kv >= kv_len/' gradient_right.tl > gradient_wrong.tl
 cmp -s gradient_right.tl gradient_wrong.tl && echo 'nothing was changed'
 judge gradient_right.tl "$gradient" sizes
 judge gradient_wrong.tl "$gradient" sizes

@@ -21,7 +21,7 @@ flashtl verify --op mha --causal --shapes none --more 12 --list --case 11 --json
 flashtl verify --op mha --shapes none; echo "-> $?"
 flashtl verify --op mha --more -1; echo "-> $?"
 # A mask that is off by one is found, and its repro finds it again.
-sed 's/where kv > q + offset/where kv > q + offset + 1/' code.tl > wrong.tl
+sed 's/where kv > q + offset/where kv > q + offset - 1/' code.tl > wrong.tl
 flashtl sketch mha --causal > right.tl
 flashtl verify code.tl --against right.tl --on interpreter --shapes 113x203 > report; echo "-> $?"
 flashtl verify wrong.tl --against right.tl --on interpreter --shapes 113x203 > report; echo "-> $?"
