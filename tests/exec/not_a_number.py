@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Extremes pass over NaN: the sketch's meaning, its kernel in the interpreter and on the emulator agree with the language.
 
-not_a_number.py FLASHTL; exit status 77 without NumPy or a CUDA compiler."""
+not_a_number.py FLASHTL; exit status 77 without NumPy or a CUDA compiler. Sanitizers are shown each FLASHTL_SAMPLE-th pair of a text and a
+way to run it, in turn of each way: what compiles these takes no part in what they look for."""
+import itertools
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -12,6 +15,9 @@ try:
 except ImportError:
     print("not_a_number.py: NumPy is not here")
     sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from sampling import sampled  # noqa: E402
 
 FLASHTL = os.path.abspath(sys.argv[1])
 WAYS = ([], ["--gpu", "t4", "--on", "interpreter"], ["--gpu", "t4", "--on", "emulator"], ["--gpu", "h200", "--on", "emulator"])
@@ -91,34 +97,34 @@ def run(name, text, arrays, outputs, way):
     return [np.load(key + ".npy").astype(float) for key in outputs]
 
 
-def judge(name, text, arrays, want):
+def judge(case, way):
     """'want': by Output the right values and how far off these may be; where those are NaN, NaN is right."""
     global failures
-    for way in WAYS:
-        for key, got in zip(want, run(name, text, arrays, list(want), way)):
-            right, off = want[key]
-            near = np.isclose(got, right, rtol=off, atol=off, equal_nan=True)
-            failures += not near.all()
-            at = "" if near.all() else f" at {np.argwhere(~near)[0]}: {got[~near][0]}, not {right[~near][0]}"
-            print(f"{'ok   ' if near.all() else 'WRONG'} {name} {key} {' '.join(way)}{at}")
+    name, text, arrays, want = case
+    for key, got in zip(want, run(name, text, arrays, list(want), way)):
+        right, off = want[key]
+        near = np.isclose(got, right, rtol=off, atol=off, equal_nan=True)
+        failures += not near.all()
+        at = "" if near.all() else f" at {np.argwhere(~near)[0]}: {got[~near][0]}, not {right[~near][0]}"
+        print(f"{'ok   ' if near.all() else 'WRONG'} {name} {key} {' '.join(way)}{at}")
 
 
-with tempfile.TemporaryDirectory() as place:
-    os.chdir(place)
+def cases():
+    """(name, text, arrays, right values)."""
     x, z, w = numbers(64, 128), numbers(64, 128), numbers(128)
     both, whole = "Copy Z from global to register\n", 0 * np.nan_to_num(x)
     for name, copies, formula, right in (
             ("max", both, "Max X, Z", np.fmax(x, z)), ("min", both, "Min X, Z", np.fmin(x, z)),
             ("max_constant", "", "Max X, 0.25", np.fmax(x, np.float32(0.25))), ("min_constant", "", "Min 0.25, X", np.fmin(x, np.float32(0.25))),
             ("constant_max", "", "Max 0.25, X", np.fmax(np.float32(0.25), x))):
-        judge(name, EACH.format(copies, formula), {"X": x, "Z": z, "w": w}, {"Y": (right, 0)})
+        yield name, EACH.format(copies, formula), {"X": x, "Z": z, "w": w}, {"Y": (right, 0)}
     for name, formula, right in (("max_call", "max(w[n], 0.5)", np.fmax(w, np.float32(0.5))),
                                  ("min_call", "min(0.5, w[n], 0.25)", np.fmin(w, np.float32(0.25)))):
-        judge(name, EACH.format("Compute Fill 0 and get X\n", f"Add X, {formula}"), {"X": x, "Z": z, "w": w}, {"Y": (right + whole, 0)})
+        yield name, EACH.format("Compute Fill 0 and get X\n", f"Add X, {formula}"), {"X": x, "Z": z, "w": w}, {"Y": (right + whole, 0)}
     for name, extreme, start in (("RowMax", np.fmax, -np.inf), ("RowMin", np.fmin, np.inf)):
         right = extreme.reduce(x, -1, initial=start)
-        judge(name + "_whole", ROWS.format(name), {"X": x}, {"Y": (right, 0)})
-        judge(name + "_blocks", BLOCKS.format(name), {"X": x}, {"Y": (right, 0)})
+        yield name + "_whole", ROWS.format(name), {"X": x}, {"Y": (right, 0)}
+        yield name + "_blocks", BLOCKS.format(name), {"X": x}, {"Y": (right, 0)}
 
     # In all that a Softmax makes of its row, but for the maximum, which is open; the other rows do not see it.
     q, k, v = (random.normal(size=(rows, 64)).astype(np.float16) for rows in (64, 192, 192))
@@ -127,5 +133,11 @@ with tempfile.TemporaryDirectory() as place:
     most = scores.max(-1, keepdims=True)
     sums = np.exp(scores - most).sum(-1, keepdims=True)
     weights = np.exp(scores - most) / sums
-    judge("softmax", WEIGHTS, {"Q": q, "K": k, "V": v}, {"l": (sums[:, 0], 1e-2), "O": (weights @ v.astype(float), 1e-2)})
+    yield "softmax", WEIGHTS, {"Q": q, "K": k, "V": v}, {"l": (sums[:, 0], 1e-2), "O": (weights @ v.astype(float), 1e-2)}
+
+
+with tempfile.TemporaryDirectory() as place:
+    os.chdir(place)
+    for pair in sampled(itertools.product(cases(), WAYS), "FLASHTL_SAMPLE"):
+        judge(*pair)
 sys.exit(failures > 0)
