@@ -222,8 +222,7 @@ void errors_add_as_rounded(machine *m, const operand *o, const operand *by, bool
     double *off = errors_room(m, 6, count), *sums = errors_room(m, 3, of.lines * of.width);
     memcpy(off, o->t->data, (size_t)count * sizeof *off);
     errors_round(m, off, count);
-    for (int64_t i = 0; i < count; i++)
-        off[i] = isfinite(off[i]) ? off[i] - o->t->data[i] : 0;
+    for (int64_t i = 0; i < count; i++) off[i] = isfinite(off[i]) ? off[i] - o->t->data[i] : 0;
     errors_sum(&of, off, by, sums);
     for (int64_t i = 0; i < of.lines; i++) {
         for (int64_t t = 0; t < of.width; t++) {

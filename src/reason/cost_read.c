@@ -4,6 +4,7 @@
 #include "reason/cost_model.h"
 
 #include "check/check.h"
+#include "reason/far.h"
 #include "reason/nominal.h"
 #include "reason/scalar.h"
 
@@ -155,7 +156,10 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     m->is_curved = m->is_curved || (tl_facts(c->operation)->is_chain && !it->is_vector);
     bool is_rescale = c->operation == TL_MULTIPLY && m->plan.roles[tile].is_product &&
                       tile_index(m, edit_operand_name(s, 1)) >= 0;
-    it->is_of_maximum = edit_loop_of(s) && (tl_reduces_by_choice(c->operation) || is_rescale);
+    bool is_difference = c->operation == TL_SUBTRACT && !it->is_vector &&
+                         far_is_maximum(m->r, edit_operand_name(s, 1)); /* guard_far.c */
+    it->is_of_maximum =
+        edit_loop_of(s) && (tl_reduces_by_choice(c->operation) || is_rescale || is_difference);
     const tl_operation_facts *f = tl_facts(c->operation);
     it->fp32 = f->fp32;
     it->exp2 = f->exp2;

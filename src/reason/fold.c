@@ -291,7 +291,7 @@ static void fuse_differences(reason *r) {
         if (far_is_maximum(r, v->name) && far_is_reached(r, tiles, x->name)) {
             reason_decide(r, "scores far out",
                           "what is added to %.*s may move whole rows far from 0: the maximum is "
-                          "subtracted before the factor, exactly, an operation a score",
+                          "subtracted before the factor, exactly",
                           STR_ARGS(x->name));
             continue;
         }

@@ -13,25 +13,28 @@ enum {
     GUARD_BYTE_RISE =
         3, /* of weights of 8 bits, which end at 448: a maximum's is 2^3 when it is set */
     GUARD_BYTE_MOST = 8, /* and 2^8 where it is set by every block */
-    GUARD_FEW = 4        /* "few" means at most 1/4 of a block's columns */
+    GUARD_FEW = 4,       /* "few" means at most 1/4 of a block's columns */
+    GUARD_UPPER_STEPS = 3
 };
 
 /* The standard form in one loop, statement by statement. */
 typedef struct guard_form {
     tl_statement *loop;
-    tl_statement *product;              /* the first statement that makes S in an iteration */
-    tl_statement *save;                 /* Cast m and get m_old */
-    tl_statement *maximum;              /* RowMax S and accumulate m */
-    tl_statement *moved;                /* Subtract m_old, m and get alpha */
-    tl_statement *scaled;               /* Multiply alpha, c and get alpha */
-    tl_statement *factor;               /* Exp2 alpha and get alpha */
-    tl_statement *shift;                /* Multiply m, -c and get shift; NULL: below */
-    tl_statement *difference;           /* scores may lie far out: Subtract S, m and get S */
-    tl_statement *bias;                 /* MultiplyAdd S, c, shift and get S; else Multiply S, c */
-    tl_statement *power;                /* Exp2 S and get S */
-    tl_statement *rescale;              /* Multiply l, alpha and get l */
-    tl_statement *add;                  /* RowSum S and accumulate l */
-    tl_statement *sums[GUARD_SUMS_MAX]; /* Multiply A, alpha and get A */
+    tl_statement *product;    /* the first statement that makes S in an iteration */
+    tl_statement *save;       /* Cast m and get m_old */
+    tl_statement *maximum;    /* RowMax S and accumulate m */
+    tl_statement *moved;      /* Subtract m_old, m and get alpha */
+    tl_statement *scaled;     /* Multiply alpha, c and get alpha */
+    tl_statement *factor;     /* Exp2 alpha and get alpha */
+    tl_statement *shift;      /* Multiply m, -c and get shift; NULL: below */
+    tl_statement *difference; /* scores may lie far out: Subtract S, m and get S */
+    tl_statement *bias;       /* MultiplyAdd S, c, shift and get S; else Multiply S, c */
+    tl_statement *fused;      /* beside a difference, under the vote: one operation */
+    tl_statement *upper[GUARD_UPPER_STEPS]; /* its shift, once a row; NULL: none */
+    tl_statement *power;                    /* Exp2 S and get S */
+    tl_statement *rescale;                  /* Multiply l, alpha and get l */
+    tl_statement *add;                      /* RowSum S and accumulate l */
+    tl_statement *sums[GUARD_SUMS_MAX];     /* Multiply A, alpha and get A */
     int sum_count;
     tl_statement *cast; /* Cast S and get P */
     str s, m, l, alpha, m_old, shift_name;
@@ -73,6 +76,12 @@ int64_t guard_first_columns(reason *r, const guard_form *g);
  * taken exactly, the factor's multiplication becomes a fused one.
  */
 void guard_lift_shift(reason *r, guard_form *g);
+
+/* Where scores may lie far out, blocks under the vote take one fused operation all the same. */
+void guard_fuse(reason *r, guard_form *g);
+
+/* `Allocate name` like a tile that there is. */
+void guard_allocate_like(reason *r, str like, const char *name, const char *comment);
 
 /* The guarded form in place of the statements of the standard one. */
 void guard_write(reason *r, guard_form *g);

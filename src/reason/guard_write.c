@@ -3,6 +3,8 @@
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
+static const char HAS_MOVED[] = "else it has moved above";
+
 /* A vote of each warp, and why its body is under it. */
 typedef struct guard_vote {
     const char *name, *condition, *reason, *comment;
@@ -53,6 +55,11 @@ void guard_lift_shift(reason *r, guard_form *g) {
     *product = lifted.first;
 }
 
+static void append_shift(reason *r, tl_block *block, const guard_form *g) {
+    append_copy(r, block, g->shift);
+    for (int i = 0; i < GUARD_UPPER_STEPS; i++) append_copy(r, block, g->upper[i]);
+}
+
 /* The maximum moves with this block; what was summed up so far is rescaled. */
 static tl_block move(reason *r, const guard_form *g) {
     tl_block body = {0};
@@ -61,7 +68,7 @@ static tl_block move(reason *r, const guard_form *g) {
     append_copy(r, &body, g->moved);
     append_copy(r, &body, g->scaled);
     append_copy(r, &body, g->factor);
-    append_copy(r, &body, g->shift);
+    append_shift(r, &body, g);
     append_copy(r, &body, g->rescale);
     if (g->has_exact)
         append_quote(&body, tl_quote(r->memory, "Compute Multiply %s, %.*s and get %s", g->exact,
@@ -95,10 +102,15 @@ static tl_block move_at_once(reason *r, const guard_form *g) {
     return body;
 }
 
-static tl_block powers_as(reason *r, const guard_form *g, bool is_rounded, const char *comment) {
+static tl_block powers_as(reason *r, const guard_form *g, bool is_rounded, bool is_voted,
+                          const char *comment) {
     tl_block body = {0};
-    append_copy(r, &body, g->difference);
-    append_copy(r, &body, g->bias);
+    if (is_voted && g->fused) {
+        append_copy(r, &body, g->fused);
+    } else {
+        append_copy(r, &body, g->difference);
+        append_copy(r, &body, g->bias);
+    }
     append_copy(r, &body, g->power);
     if (g->has_exact)
         append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s // exact weights",
@@ -112,7 +124,7 @@ static tl_block powers_as(reason *r, const guard_form *g, bool is_rounded, const
 }
 
 static tl_block powers(reason *r, const guard_form *g, const char *comment) {
-    return powers_as(r, g, g->is_rounded, comment);
+    return powers_as(r, g, g->is_rounded, false, comment);
 }
 
 /* Does it load what the scores are made from into registers? */
@@ -127,6 +139,11 @@ static bool loads_for_scores(reason *r, const guard_form *g, const tl_statement 
     return false;
 }
 
+/* Does a vote have a name, since after it the other asks for it? */
+static bool is_kept(const guard_form *g) {
+    return g->keeps || (g->is_near && g->is_eager);
+}
+
 /* The slow way: scores again (where they were overwritten), the maximum moves, powers again. What
  * scores are made from is loaded again, too: no register has to hold it until then.
  */
@@ -135,7 +152,10 @@ static tl_block slow_way(reason *r, const guard_form *g) {
     for (tl_statement *s = g->loop->loop.body.first; s != g->maximum && !g->keeps; s = s->next)
         if (edit_writes_within(s, g->s) || loads_for_scores(r, g, s)) append_copy(r, &body, s);
     if (body.first) body.first->comment = STR("the scores were overwritten: compute them again");
-    append_quote(&body, move(r, g));
+    tl_block moves = move(r, g);
+    if (g->fused && g->is_eager && is_kept(g)) /* a row far out fails the vote all the same */
+        moves = reason_under(r, reason_say(r, "not %s", g->eager), HAS_MOVED, moves);
+    append_quote(&body, moves);
     append_quote(&body, powers(r, g, ""));
     return body;
 }
@@ -209,8 +229,8 @@ static tl_block sum_again(reason *r, const guard_form *g) {
 static tl_block heavy_way(reason *r, const guard_form *g) {
     if (g->is_again) return sum_again(r, g);
     tl_block body = slow_way(r, g);
-    if (g->is_eager)
-        body = reason_under(r, reason_say(r, "not %s", g->eager), "else it has moved above", body);
+    if (g->is_eager && !g->fused)
+        body = reason_under(r, reason_say(r, "not %s", g->eager), HAS_MOVED, body);
     append_quote(&body, set_room(r, g));
     return body;
 }
@@ -231,12 +251,11 @@ static tl_block under_later(reason *r, const guard_form *g, tl_block body) {
     return reason_under(r, reason_say(r, "%s > %s", j, from), "not above its own maximum", body);
 }
 
-/* `Allocate name` like l. */
-static void allocate_like_l(reason *r, const guard_form *g, const char *name, const char *comment) {
+void guard_allocate_like(reason *r, str like, const char *name, const char *comment) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER) continue;
         for (int i = 0; i < s->allocate.name_count; i++)
-            if (str_equal(s->allocate.names[i], edit_bare(g->l))) {
+            if (str_equal(s->allocate.names[i], edit_bare(like))) {
                 tl_statement *copy = tl_statement_copy(r->memory, s);
                 copy->allocate.names = arena_new(r->memory, str);
                 copy->allocate.names[0] = str_from(name);
@@ -249,14 +268,17 @@ static void allocate_like_l(reason *r, const guard_form *g, const char *name, co
     }
 }
 
+static void allocate_like_l(reason *r, const guard_form *g, const char *name, const char *comment) {
+    guard_allocate_like(r, g->l, name, comment);
+}
+
 static void remove_if(reason *r, tl_statement *s) {
     if (s) edit_remove(r->kernel, s);
 }
 
 /* `if any(...)`; or a vote that is kept, since a part of what depends on it may have to wait. */
 static tl_block vote(reason *r, const guard_form *g, const guard_vote *v, tl_block body) {
-    bool is_kept = g->keeps || (g->is_near && g->is_eager); /* after it, the other asks for it */
-    if (!is_kept) return under_later(r, g, reason_under(r, v->condition, v->reason, body));
+    if (!is_kept(g)) return under_later(r, g, reason_under(r, v->condition, v->reason, body));
     tl_block kept = tl_quote(r->memory, "let %s = %s // %s", v->name, v->condition, v->reason);
     append_quote(&kept, under_later(r, g, reason_under(r, v->name, v->comment, body)));
     return kept;
@@ -275,7 +297,7 @@ static tl_block rescale(reason *r, const guard_form *g, const char *votes) {
 /* What was carried from block to block begins: the shift belongs to the start, nothing moved. */
 static void write_start(reason *r, const guard_form *g) {
     tl_block start = {0};
-    append_copy(r, &start, g->shift);
+    append_shift(r, &start, g);
     bool is_first_apart = guard_first_is_apart(r, g);
     if (start.first) start.first->comment = STR("so far");
     if (start.first && !is_first_apart) edit_before(r->kernel, g->loop, start);
@@ -326,7 +348,7 @@ static tl_block maximum_of_first(reason *r, const guard_form *g, int64_t columns
         append_quote(
             &body, tl_quote(r->memory, "Compute RowMax %s and accumulate %.*s", t, STR_ARGS(g->m)));
     }
-    append_copy(r, &body, g->shift);
+    append_shift(r, &body, g);
     return body;
 }
 
@@ -385,9 +407,9 @@ static tl_block powers_by_room(reason *r, const guard_form *g) {
                              rough, g->room, g->high, STR_ARGS(p));
     append_quote(&body,
                  reason_under(r, rough, "the denominator adds weights as rounded as the product's",
-                              powers_as(r, g, true, "")));
+                              powers_as(r, g, true, true, "")));
     append_quote(&body, reason_under(r, reason_say(r, "not %s", rough), "exact weights",
-                                     powers_as(r, g, false, " // inside the lane")));
+                                     powers_as(r, g, false, true, " // inside the lane")));
     return body;
 }
 
@@ -411,6 +433,7 @@ void guard_write(reason *r, guard_form *g) {
     allocate_like_l(r, g, g->part, "this block's part of it");
     if (g->has_exact) write_exact_sum(r, g);
     if (g->keeps) keep_scores(r, g);
+    guard_fuse(r, g);
     guard_lift_shift(r, g);
     write_start(r, g);
 
@@ -423,6 +446,13 @@ void guard_write(reason *r, guard_form *g) {
         append_quote(
             &tail, reason_under(r, at_first, "exact weights", powers(r, g, " // inside the lane")));
         append_quote(&tail, under_later(r, g, powers_by_room(r, g)));
+    } else if (g->fused && is_first_without_vote(r, g)) {
+        append_quote(&tail, reason_under(r, at_first, "exact differences",
+                                         powers(r, g, " // inside the lane")));
+        append_quote(
+            &tail, under_later(r, g, powers_as(r, g, g->is_rounded, true, " // inside the lane")));
+    } else if (g->fused) {
+        append_quote(&tail, powers_as(r, g, g->is_rounded, true, " // inside the lane"));
     } else {
         append_quote(&tail, powers(r, g, " // inside the lane"));
     }
