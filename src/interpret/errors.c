@@ -38,6 +38,7 @@ struct errors {
     const double *reaches;
     bool turns;                                /* the operation repeats itself along its operand */
     bool chooses;                              /* one of its operands, and a number over NaN */
+    double *open;                              /* of each element: an operand may be anything */
     double variance, common[MACHINE_AXES_MAX]; /* of a tile's elements, and what they share */
     struct with_signs {                        /* the same but for signs, by where it comes from */
         const tile *from;
@@ -50,6 +51,14 @@ struct errors {
 
 double *tile_errors(const machine *m, const tile *t) {
     return m->has_errors ? t->data + t->capacity : NULL;
+}
+
+double *tile_drift(const machine *m, const tile *t) {
+    return m->has_errors ? t->data + 2 * t->capacity : NULL;
+}
+
+size_t tile_parts(const machine *m) {
+    return m->has_errors ? 3 : 1;
 }
 
 /* --- what elements have in common ------------------------------------------------------------- */
@@ -67,6 +76,7 @@ void errors_keep_signs(machine *m, tile *t, int axis, const double *signs, doubl
 void tile_copy_errors(machine *m, tile *to, const tile *from) {
     if (!m->has_errors) return;
     memcpy(tile_errors(m, to), tile_errors(m, from), (size_t)tile_size(from) * sizeof *to->data);
+    memcpy(tile_drift(m, to), tile_drift(m, from), (size_t)tile_size(from) * sizeof *to->data);
     memcpy(to->alike, from->alike, sizeof to->alike);
     for (int a = 0; a < from->axis_count; a++)
         errors_keep_signs(m, to, a, from->turned[a] > 0 ? from->signs[a] : NULL, from->turned[a]);
@@ -152,6 +162,27 @@ WIDE_VECTORS void errors_own(tl_operation operation, const double *results, cons
     }
 }
 
+/* By chance each sum is rounded in its own direction. But terms that are equal are rounded alike,
+ * and what is small beside the sum is lost whole: so the roundings are also added up as they are.
+ */
+double errors_of_adding(const double *sums, const double *terms, int width, double *variances,
+                        double *drift) {
+    double all = 0;
+    for (int i = 0; i < width; i++) {
+        double sum = (float)sums[i], whole = sum + (float)terms[i];
+        double off = (double)(float)whole - whole, before = drift[i];
+        bool is_number = isfinite(sums[i]) && isfinite(terms[i]);
+        if (is_number && fabs(sums[i] + terms[i]) > F32_MOST) variances[i] = INFINITY;
+        if (sum == 0 || terms[i] == 0 || !isfinite(off)) continue; /* nothing is rounded */
+        drift[i] += off;
+        double chance = ROUNDED * fabs(whole), moved = drift[i] * drift[i] - before * before;
+        double own = fmax(chance * chance + moved, -variances[i]);
+        variances[i] += own;
+        all += own;
+    }
+    return all;
+}
+
 WIDE_VECTORS void errors_between(const machine *m, tl_operation operation, errors_results a,
                                  errors_results b, int width, double *out) {
     bool is_power = operation == TL_EXP || operation == TL_EXP2;
@@ -223,7 +254,8 @@ static const double *reaches_of(tl_operation operation) {
     return f->linear && operation != TL_DIVIDE ? straight : curved;
 }
 
-void errors_begin(machine *m, tl_operation operation) {
+void errors_begin(machine *m, tl_operation operation, double *open) {
+    m->errors->open = open;
     m->errors->count = m->errors->next = 0;
     m->errors->on = NULL;
     m->errors->is_all = false;
@@ -323,7 +355,7 @@ WIDE_VECTORS void errors_apart(const machine *m, const double *values, const dou
     static const double ANYWHERE = 1;
     double reach = m->errors->sign * errors_reach(m);
     bool turns = m->errors->turns, chooses = m->errors->chooses;
-    double anything = m->errors->sign * ANYTHING;
+    double anything = m->errors->sign * ANYTHING, *open = m->errors->open;
     for (int64_t i = 0; i < width; i++) {
         double value = values[i * step], error = errors[i * step];
         double off = isinf(error) ? copysign(error, value) : reach * error;
@@ -331,6 +363,7 @@ WIDE_VECTORS void errors_apart(const machine *m, const double *values, const dou
         double moved = is_anywhere ? (double)NAN : value + off;
         bool is_open = chooses & (error != error);
         out[i] = is_open ? anything : moved;
+        open[i] = error <= DBL_MAX ? open[i] : 1;
     }
 }
 

@@ -42,8 +42,8 @@ typedef struct tile {
     bool is_defined;
     const tl_statement *writer;
     convert_format format; /* of storage; F64 in EXACT */
-    int64_t capacity;      /* elements that 'data' holds; with errors, as many of these follow */
-    bool is_narrow;        /* as it is in memory: what a product takes without rounding */
+    int64_t capacity; /* elements that 'data' holds; with errors, twice as many of these follow */
+    bool is_narrow;   /* as it is in memory: what a product takes without rounding */
     /* With errors: the share of their variance that elements along an axis have in common, all in
      * one direction, and with 'signs' (as many as elements; NULL: none are known).
      */
@@ -211,6 +211,9 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
 
 /* Next to a tile's elements; NULL where none are carried along. */
 double *tile_errors(const machine *m, const tile *t);
+/* Of a sum that grows by elements: what its roundings add up to. */
+double *tile_drift(const machine *m, const tile *t);
+size_t tile_parts(const machine *m); /* elements, and as many numbers for each of these */
 void tile_copy_errors(machine *m, tile *to, const tile *from);
 bool errors_open(machine *m);
 /* What was loaded is as it is. */
@@ -224,9 +227,10 @@ void errors_of_reduction(machine *m, tl_operation operation, tile *target, const
 
 /* An elementwise row is computed again for each tile that it reads, with that tile off by its
  * errors times each 'reach' of the operation, up and then down: 'begin' before the first time,
- * 'next' until there is none. Whoever reads a tile asks whether it is off.
+ * 'next' until there is none. Whoever reads a tile asks whether it is off. 'open' gets 1 where an
+ * operand may be anything.
  */
-void errors_begin(machine *m, tl_operation operation);
+void errors_begin(machine *m, tl_operation operation, double *open);
 bool errors_next(machine *m);
 double errors_reach(const machine *m);
 bool errors_are_last(const machine *m); /* of the reaches on that side */
@@ -248,6 +252,11 @@ void errors_apart(const machine *m, const double *values, const double *errors, 
 /* Of an operation's own arithmetic, whose first operands are given. */
 void errors_own(tl_operation operation, const double *results, const double *firsts, int width,
                 double *out);
+/* Variances of sums in f32 that each grow by a term: adds them, and what roundings add up to, with
+ * their signs. Returns what all of them grew by.
+ */
+double errors_of_adding(const double *sums, const double *terms, int width, double *variances,
+                        double *drift);
 /* What two results differ by, of operands that are 'reach' errors apart, for each of these. NaN
  * where all that lies between is possible: past a pole, or back from what has overflown.
  */

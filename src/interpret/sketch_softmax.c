@@ -255,8 +255,8 @@ static tile *save(sketch *k) {
         const tile *t = &k->tiles[i];
         saved[i] = *t;
         if (!t->is_defined) continue;
-        size_t parts = k->m->has_errors ? 2 : 1;
-        saved[i].data = machine_block(k->m, (size_t)tile_size(t) * parts, sizeof *t->data);
+        saved[i].data =
+            machine_block(k->m, (size_t)tile_size(t) * tile_parts(k->m), sizeof *t->data);
         saved[i].capacity = tile_size(t);
         if (!t->data) continue;
         memcpy(saved[i].data, t->data, (size_t)tile_size(t) * sizeof *t->data);
@@ -276,8 +276,7 @@ static void restore(sketch *k, const tile *saved) {
         int64_t capacity = t->capacity;
         *t = saved[i];
         if (capacity < tile_size(t) || !data) {
-            size_t parts = k->m->has_errors ? 2 : 1;
-            data = machine_block(k->m, (size_t)tile_size(t) * parts, sizeof *data);
+            data = machine_block(k->m, (size_t)tile_size(t) * tile_parts(k->m), sizeof *data);
             capacity = tile_size(t);
         }
         t->data = data;

@@ -30,12 +30,15 @@ void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const
     }
     if (tile_size(t) > t->capacity || !t->data) {
         t->capacity = tile_size(t);
-        t->data = machine_block(m, (size_t)t->capacity * (m->has_errors ? 2 : 1), sizeof *t->data);
+        t->data = machine_block(m, tile_parts(m) * (size_t)t->capacity, sizeof *t->data);
     }
     t->is_narrow = false;
     memset(t->alike, 0, sizeof t->alike);
     memset(t->turned, 0, sizeof t->turned);
-    if (m->has_errors) memset(tile_errors(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
+    if (m->has_errors) {
+        memset(tile_errors(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
+        memset(tile_drift(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
+    }
     t->share = tile_whole(t);
     machine_reserve(m, t->count[axis_count - 1]);
 }
@@ -242,11 +245,19 @@ static double add_worst(const double *most, int width, double *errors) {
     return sum;
 }
 
+/* No error of an operand moves what is infinite, or NaN: where one may be anything, so may this. */
+static void open_what_is_no_number(const double *result, const double *open, int width,
+                                   double *errors) {
+    for (int i = 0; i < width; i++)
+        if (!isfinite(result[i]) && open[i] != 0) errors[i] = INFINITY;
+}
+
 /* The same row again, with each tile that it reads off by its errors: up and down by the worst of
  * the operation's reaches.
  */
 static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_range *r, int64_t row,
-                       const double *result, const double *first, bool accumulates) {
+                       const double *result, const double *first, const double *open,
+                       bool accumulates) {
     machine *m = s->machine;
     double *errors = row_at(target, r, row) + target->capacity, *again = machine_vector(m);
     double *apart = machine_vector(m); /* what the first places of all tiles add up to */
@@ -262,6 +273,9 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
         errors[i] = old + off[i] * off[i];
         before += old, own += off[i] * off[i];
     }
+    if (accumulates)
+        own += errors_of_adding(row_at(target, r, row), result, r->width, errors,
+                                errors + target->capacity);
     errors_add_common(m, target, target, before);
     errors_add_common(m, target, NULL, own);
     int used = m->scratch_used;
@@ -288,6 +302,7 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
         }
     }
     for (int i = 0; i < r->width; i++) errors[i] = sqrt(errors[i]);
+    open_what_is_no_number(result, open, r->width, errors);
     return true;
 }
 
@@ -296,10 +311,12 @@ static bool elementwise_row(scope *s, const tl_compute *c, tile *target, const r
     machine *m = s->machine;
     const double *first;
     double *to = row_at(target, r, row), *result = accumulates ? machine_vector(m) : to;
-    if (m->has_errors) errors_begin(m, c->operation);
+    double *open = m->has_errors ? machine_vector(m) : NULL;
+    if (m->has_errors && !open) return false;
+    if (open) memset(open, 0, (size_t)r->width * sizeof *open);
+    if (open) errors_begin(m, c->operation, open);
     if (!result || !compute_row(s, c, target, r, row, result, &first)) return false;
-    if (m->has_errors && !errors_row(s, c, target, r, row, result, first, accumulates))
-        return false;
+    if (open && !errors_row(s, c, target, r, row, result, first, open, accumulates)) return false;
     for (int i = 0; i < r->width && accumulates; i++) to[i] += result[i];
     return true;
 }
@@ -342,7 +359,11 @@ static bool mask_row(scope *s, const tl_compute *c, tile *target, const row_rang
     if (!condition || !masked) return false;
     double *to = row_at(target, r, row), *errors = m->has_errors ? to + target->capacity : NULL;
     for (int i = 0; i < r->width; i++) to[i] = condition[i] != 0 ? masked[i] : to[i];
-    for (int i = 0; i < r->width && errors; i++) errors[i] = condition[i] != 0 ? 0 : errors[i];
+    double *drift = errors ? errors + target->capacity : NULL;
+    for (int i = 0; i < r->width && errors; i++) {
+        errors[i] = condition[i] != 0 ? 0 : errors[i];
+        drift[i] = condition[i] != 0 ? 0 : drift[i];
+    }
     return true;
 }
 

@@ -151,3 +151,46 @@ compare_at() { # NAME SEED CASE
 chunks 1 > right.tl
 chunks 1.05 > wrong.tl
 compare_at "errors with the signs of what meets them" 93011 1
+grows() { # FACTOR: what is small beside a sum is lost whole, time after time
+    cat <<TL
+kernel k
+Input  X (t in steps; r in rows, c in columns)
+Output O f32 (r in rows, c in columns)
+for t = 0:steps
+    Copy X from global to register
+    Compute Exp X and get X
+    Compute Cast X and accumulate S
+end
+Compute Multiply S, $1 and get S
+Copy S from register to global and get O
+TL
+}
+grows 1 > right.tl
+grows 1.0001 > wrong.tl
+compare "a sum that grows by many elements"
+beyond() { # MASK: where a power overflows, and its infinity less another one is NaN
+    cat <<TL
+kernel k
+let d = 32
+Input  Q (b in batch; q in rows, d)
+Input  K (b in batch; t in places, d)
+Output O f32 (b in batch; q in rows)
+Copy Q from global to shared
+Compute Fill 0 and get r
+for i = 0:places/BN
+    Copy K from global to shared
+    Compute GEMM Q, K.T and get S
+    Compute Multiply S, select(q % 2 == 0, 16, 0.01) and get S
+    Compute Exp S and get S
+    Compute RowMax S and accumulate r
+end
+Compute Multiply r, -0.0625 and get s
+Compute Add r, s and get r
+Compute Multiply r, r and get r
+Compute Multiply r, select(q == 9, $1, 1) and get r
+Copy r from register to global and get O
+TL
+}
+beyond 1 > right.tl
+beyond 1.001 > wrong.tl
+compare "infinities that others are taken from"
