@@ -13,7 +13,7 @@ from equal_examples_cuda import (
 from equal_examples_elements import IN_ELEMENTS
 from equal_examples_masks import IN_MASKS
 from equal_examples_paths import BARRIER, EXCHANGED, LAST, LAST_BARRIERS, PATHS, PLACES, TILES
-from equal_examples_tl import EXAMPLES, HIDDEN, IN_ROUNDS, IN_VOTES, LINEAR, TL, VOTES
+from equal_examples_tl import AFTER_COPIES, EXAMPLES, EXCHANGED_COPIES, HIDDEN, IN_ROUNDS, IN_VOTES, LINEAR, TL, VOTES
 from equal_examples_votes import IN_MORE
 from equal_text import changes  # noqa: F401, for who explains what is not proved
 from equal_tl import REFUSED, of_tl
@@ -123,6 +123,9 @@ def main():
         mutant = TL[:at] + ([] if new is None else [new]) + TL[at + 1:]
         if bool(of_tl(mutant, TL)) != same:
             wrong.append(f"{old.strip()} -> {new}: {of_tl(mutant, TL)}")
+    for a, b, same in EXCHANGED_COPIES:
+        if bool(of_tl([b, a, *AFTER_COPIES], [a, b, *AFTER_COPIES])) != same:
+            wrong.append(f"{a} <-> {b}: {of_tl([b, a, *AFTER_COPIES], [a, b, *AFTER_COPIES])}")
     for a, b, same in SWAPS:
         if bool(of_cuda([b, a], [a, b], TL)) != same:
             wrong.append(f"{a} <-> {b}: {of_cuda([b, a], [a, b], TL)}")

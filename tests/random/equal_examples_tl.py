@@ -40,6 +40,12 @@ EXAMPLES = (
     ("Compute Fill -1e30 and get m", "Compute Fill -1 and get m", False), ("Compute Fill 1 and get start", "Compute Fill 2 and get start", True),
     ("Compute Fill 3 and get start", "Compute Fill 2 and get start", False))
 
+# Two statements that follow one another, and whether they may in the other order.
+COPY = "Copy V (BT, dv) in coordinate [b, L = 0] from global to shared{} by cp_async async"
+AFTER_COPIES = ["Compute GEMM S, V and accumulate O", "Compute GEMM S, W and accumulate O", "Copy O (BM, dv) in coordinate [b] from register to global"]
+EXCHANGED_COPIES = ((COPY.format(""), COPY.format(" and get W"), True), (COPY.format(" and get W"), COPY.format(" and get W").replace("L = 0", "L = 1"), False),
+                    (COPY.format(""), "Compute GEMM Q, V and get S", False), (COPY.format(""), "Copy V from shared to register by ldmatrix", False))
+
 # An online softmax with a vote: its maximum is kept while powers stay small.
 VOTES = """kernel votes for t4
 let d = 64, BM = 128, BN = 64

@@ -316,6 +316,16 @@ def added_once(mutant, code):
     return None
 
 
+def order_of_copies(mutant, code):
+    """Two Copies of tensors into shared tiles; the rules count anew which of them a Wait leaves in flight."""
+    new, old, _ = changes(mutant, code)
+    copies = [re.match(r"\s*Copy (\w+) \(.*\) in coordinate \[.*\] from global to shared(?: and get (\w+))? by \w+(?: async)?$", x) for x in old]
+    if len(copies) != 2 or new != old[::-1] or not all(copies):
+        return None
+    a, b = (x.group(2) or x.group(1) for x in copies)
+    return "copies into tiles of their own, in another order" if a != b else None
+
+
 def let_of_nothing(mutant, code):
     """A number that only statements take which write what no Output is made of."""
     old = changes(mutant, code)[1]
@@ -344,7 +354,7 @@ def of_tl(mutant, code):
     mutant, code = of_its_kernel(mutant, code)
     return (of_one_word(ONE_WORD, mutant, code) or commutes(mutant, code) or first_round(mutant, code)
             or first_by_vote(mutant, code) or tile_size(mutant, code) or same_uses(mutant, code) or no_block(mutant, code) or vote_never(mutant, code) or added_once(mutant, code)
-            or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
+            or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or order_of_copies(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
             or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code) or of_votes(mutant, code) or let_of_nothing(mutant, code)
             or of_conditions(mutant, code) or of_elements(mutant, code) or of_masks(mutant, code) or of_blocks(mutant, code)
             or room_of_votes(mutant, code))
