@@ -57,8 +57,12 @@ double *tile_drift(const machine *m, const tile *t) {
     return m->has_errors ? t->data + 2 * t->capacity : NULL;
 }
 
+double *tile_counted(const machine *m, const tile *t) {
+    return m->has_errors ? t->data + 3 * t->capacity : NULL;
+}
+
 size_t tile_parts(const machine *m) {
-    return m->has_errors ? 3 : 1;
+    return m->has_errors ? 4 : 1;
 }
 
 /* --- what elements have in common ------------------------------------------------------------- */
@@ -77,6 +81,7 @@ void tile_copy_errors(machine *m, tile *to, const tile *from) {
     if (!m->has_errors) return;
     memcpy(tile_errors(m, to), tile_errors(m, from), (size_t)tile_size(from) * sizeof *to->data);
     memcpy(tile_drift(m, to), tile_drift(m, from), (size_t)tile_size(from) * sizeof *to->data);
+    memcpy(tile_counted(m, to), tile_counted(m, from), (size_t)tile_size(from) * sizeof *to->data);
     memcpy(to->alike, from->alike, sizeof to->alike);
     for (int a = 0; a < from->axis_count; a++)
         errors_keep_signs(m, to, a, from->turned[a] > 0 ? from->signs[a] : NULL, from->turned[a]);

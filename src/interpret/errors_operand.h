@@ -36,5 +36,10 @@ void errors_add_roundings(machine *m, const operand *o, const operand *by, bool 
  */
 void errors_add_as_rounded(machine *m, const operand *o, const operand *by, bool is_left,
                            double *to);
+/* The same of sums that grow product by product: what roundings change them by goes on with its
+ * signs, and is counted, instead of what was counted before, where all of it is beyond chance.
+ */
+void errors_drift(machine *m, const operand *o, const operand *by, bool is_left, double *drift);
+void errors_settle(int64_t count, const double *drift, double *counted, double *variances);
 
 #endif

@@ -153,7 +153,6 @@ static void add_operand(machine *m, const operand *o, const operand *by, bool is
     else add_products(by, o, squares(m, 0, by), squares_of_errors(m, 1, o), to);
     errors_add_roundings(m, o, by, is_left, to);
     if (o->alike > 0 || o->turned > 0) add_alike(m, o, by, is_left, to);
-    errors_add_as_rounded(m, o, by, is_left, to);
 }
 
 /* An element of an operand is off by the same for all that it is multiplied by: what a line of the
@@ -180,6 +179,7 @@ static double common_of(machine *m, const operand *o, const operand *by, bool is
         mean[k] /= (double)of.width;
     }
     add_operand(m, o, &of_means, is_left, common);
+    errors_add_as_rounded(m, o, &of_means, is_left, common);
     double sum = 0, shares = 0;
     for (int64_t i = 0; i < of.lines; i++) {
         double all = 0;
@@ -306,6 +306,9 @@ void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, c
     for (int64_t i = 0; i < count; i++) errors[i] = accumulates ? errors[i] * errors[i] : 0;
     add_operand(m, &left, &right, true, errors);
     add_operand(m, &right, &left, false, errors);
+    errors_drift(m, &left, &right, true, tile_drift(m, target));
+    errors_drift(m, &right, &left, false, tile_drift(m, target));
+    errors_settle(count, tile_drift(m, target), tile_counted(m, target), errors);
     double *sizes = errors_room(m, 0, columns);
     double *tops = errors_room(m, 1, columns);
     for (int64_t j = 0; j < columns; j++) sizes[j] = norm(&right, false, j);

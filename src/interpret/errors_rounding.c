@@ -210,25 +210,54 @@ void errors_add_roundings(machine *m, const operand *o, const operand *by, bool 
 /* Elements need not be near to one another to be rounded alike: numbers of 16 bits plus another one
  * lie on a grid that is shifted against the type's own, and what is small beside the other one is
  * lost whole. So their roundings go with what they are multiplied by. A right kernel that rounds
- * them as they are is off by just what their roundings make together. By chance that is a few
- * standard deviations; where it is more, it is what it is.
+ * them as they are is off by just what their roundings make together, NULL: they are not rounded.
  */
-void errors_add_as_rounded(machine *m, const operand *o, const operand *by, bool is_left,
-                           double *to) {
-    static const double NO_CHANCE = 4;
-    if (o->t->is_narrow || m->multiplies_bytes) return;
-    meeting of = errors_meeting(o, by, is_left);
+static const double *as_rounded(machine *m, const operand *o, const operand *by, meeting of) {
+    if (o->t->is_narrow || m->multiplies_bytes) return NULL;
     int64_t count = tile_size(o->t);
     double *off = errors_room(m, 6, count), *sums = errors_room(m, 3, of.lines * of.width);
     memcpy(off, o->t->data, (size_t)count * sizeof *off);
     errors_round(m, off, count);
     for (int64_t i = 0; i < count; i++) off[i] = isfinite(off[i]) ? off[i] - o->t->data[i] : 0;
     errors_sum(&of, off, by, sums);
-    for (int64_t i = 0; i < of.lines; i++) {
+    return sums;
+}
+
+/* By chance that is a few standard deviations; where it is more, it is what it is. */
+static bool is_no_chance(double off, double variance) {
+    static const double NO_CHANCE = 4;
+    return off * off > NO_CHANCE * NO_CHANCE * variance;
+}
+
+void errors_add_as_rounded(machine *m, const operand *o, const operand *by, bool is_left,
+                           double *to) {
+    meeting of = errors_meeting(o, by, is_left);
+    const double *sums = as_rounded(m, o, by, of);
+    for (int64_t i = 0; i < of.lines && sums; i++) {
         for (int64_t t = 0; t < of.width; t++) {
             double *at = to + (is_left ? i * of.width + t : t * of.lines + i);
-            double square = sums[i * of.width + t] * sums[i * of.width + t];
-            if (square > NO_CHANCE * NO_CHANCE * *at) *at += square;
+            double off = sums[i * of.width + t];
+            if (is_no_chance(off, *at)) *at += off * off;
         }
+    }
+}
+
+void errors_drift(machine *m, const operand *o, const operand *by, bool is_left, double *drift) {
+    meeting of = errors_meeting(o, by, is_left);
+    const double *sums = as_rounded(m, o, by, of);
+    for (int64_t i = 0; i < of.lines && sums; i++) {
+        for (int64_t t = 0; t < of.width; t++) {
+            double off = sums[i * of.width + t];
+            if (isfinite(off)) drift[is_left ? i * of.width + t : t * of.lines + i] += off;
+        }
+    }
+}
+
+void errors_settle(int64_t count, const double *drift, double *counted, double *variances) {
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(variances[i])) continue;
+        double chance = fmax(0, variances[i] - counted[i]);
+        counted[i] = is_no_chance(drift[i], chance) ? drift[i] * drift[i] : 0;
+        variances[i] = chance + counted[i];
     }
 }

@@ -42,7 +42,7 @@ typedef struct tile {
     bool is_defined;
     const tl_statement *writer;
     convert_format format; /* of storage; F64 in EXACT */
-    int64_t capacity; /* elements that 'data' holds; with errors, twice as many of these follow */
+    int64_t capacity; /* elements that 'data' holds; with errors, thrice as many of these follow */
     bool is_narrow;   /* as it is in memory: what a product takes without rounding */
     /* With errors: the share of their variance that elements along an axis have in common, all in
      * one direction, and with 'signs' (as many as elements; NULL: none are known).
@@ -211,8 +211,9 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
 
 /* Next to a tile's elements; NULL where none are carried along. */
 double *tile_errors(const machine *m, const tile *t);
-/* Of a sum that grows by elements: what its roundings add up to. */
+/* Of a sum that grows: what roundings add up to, and how much of its variance that is by now. */
 double *tile_drift(const machine *m, const tile *t);
+double *tile_counted(const machine *m, const tile *t);
 size_t tile_parts(const machine *m); /* elements, and as many numbers for each of these */
 void tile_copy_errors(machine *m, tile *to, const tile *from);
 bool errors_open(machine *m);

@@ -38,6 +38,7 @@ void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const
     if (m->has_errors) {
         memset(tile_errors(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
         memset(tile_drift(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
+        memset(tile_counted(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
     }
     t->share = tile_whole(t);
     machine_reserve(m, t->count[axis_count - 1]);
@@ -360,10 +361,9 @@ static bool mask_row(scope *s, const tl_compute *c, tile *target, const row_rang
     double *to = row_at(target, r, row), *errors = m->has_errors ? to + target->capacity : NULL;
     for (int i = 0; i < r->width; i++) to[i] = condition[i] != 0 ? masked[i] : to[i];
     double *drift = errors ? errors + target->capacity : NULL;
-    for (int i = 0; i < r->width && errors; i++) {
-        errors[i] = condition[i] != 0 ? 0 : errors[i];
-        drift[i] = condition[i] != 0 ? 0 : drift[i];
-    }
+    double *counted = drift ? drift + target->capacity : NULL;
+    for (int i = 0; i < r->width && errors; i++)
+        if (condition[i] != 0) errors[i] = drift[i] = counted[i] = 0;
     return true;
 }
 

@@ -194,3 +194,30 @@ TL
 beyond 1 > right.tl
 beyond 1.001 > wrong.tl
 compare "infinities that others are taken from"
+steps() { # FACTOR: in every step elements lie on the same grid, shifted by a number of their column
+    cat <<TL
+kernel k
+let d = 32, e = 32
+Input  Q (q in rows, d)
+Input  K (s in steps; t in places, d)
+Input  V (s in steps; t in places, e)
+Input  w f32 (e)
+Output O f32 (q in rows, e)
+Copy Q from global to register
+for s = 0:steps
+    for i = 0:places/BN
+        Copy K from global to shared
+        Compute GEMM Q, K.T and get S
+        Compute Multiply S, S and get S
+        Copy V from global to register
+        Compute Add V, w[e] and get V
+        Compute GEMM S, V and accumulate O
+    end
+end
+Compute Multiply O, $1 and get O
+Copy O from register to global and get O
+TL
+}
+steps 1 > right.tl
+steps 1.01 > wrong.tl
+compare "grids that are shifted alike, step by step"
