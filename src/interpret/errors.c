@@ -36,9 +36,9 @@ struct errors {
     double sign;    /* up, then down */
     int reach;      /* by how many of its errors: of a list */
     const double *reaches;
-    bool turns;                                /* the operation repeats itself along its operand */
-    bool chooses;                              /* one of its operands, and a number over NaN */
-    double *open;                              /* of each element: an operand may be anything */
+    bool turns;   /* the operation repeats itself along its operand */
+    bool chooses; /* one of its operands, and a number over NaN */
+    double *open; /* of each element: its operands' errors that are no number */
     double variance, common[MACHINE_AXES_MAX]; /* of a tile's elements, and what they share */
     struct with_signs {                        /* the same but for signs, by where it comes from */
         const tile *from;
@@ -368,7 +368,7 @@ WIDE_VECTORS void errors_apart(const machine *m, const double *values, const dou
         double moved = is_anywhere ? (double)NAN : value + off;
         bool is_open = chooses & (error != error);
         out[i] = is_open ? anything : moved;
-        open[i] = error <= DBL_MAX ? open[i] : 1;
+        open[i] = error <= DBL_MAX ? open[i] : open[i] + error;
     }
 }
 

@@ -228,8 +228,8 @@ void errors_of_reduction(machine *m, tl_operation operation, tile *target, const
 
 /* An elementwise row is computed again for each tile that it reads, with that tile off by its
  * errors times each 'reach' of the operation, up and then down: 'begin' before the first time,
- * 'next' until there is none. Whoever reads a tile asks whether it is off. 'open' gets 1 where an
- * operand may be anything.
+ * 'next' until there is none. Whoever reads a tile asks whether it is off. 'open' gets
+ * what operands err by where that is infinite or NaN, else 0.
  */
 void errors_begin(machine *m, tl_operation operation, double *open);
 bool errors_next(machine *m);

@@ -246,11 +246,13 @@ static double add_worst(const double *most, int width, double *errors) {
     return sum;
 }
 
-/* No error of an operand moves what is infinite, or NaN: where one may be anything, so may this. */
+/* No error of an operand moves what is infinite, or NaN: where one is open, so is this. */
 static void open_what_is_no_number(const double *result, const double *open, int width,
                                    double *errors) {
-    for (int i = 0; i < width; i++)
-        if (!isfinite(result[i]) && open[i] != 0) errors[i] = INFINITY;
+    for (int i = 0; i < width; i++) {
+        if (isfinite(result[i]) || open[i] == 0 || isnan(errors[i])) continue;
+        errors[i] = isnan(result[i]) ? (double)NAN : open[i];
+    }
 }
 
 /* The same row again, with each tile that it reads off by its errors: up and down by the worst of

@@ -221,3 +221,11 @@ TL
 steps 1 > right.tl
 steps 1.01 > wrong.tl
 compare "grids that are shifted alike, step by step"
+product "Compute Multiply S, select(q % 2 == 0, 16, 0.01) and get S
+    Compute Exp S and get S
+    Compute Exp S and get S" "Compute Multiply O, -1 and get O
+Compute Exp O and get O
+Compute Add O, 1 and get O
+Compute Reciprocal O and get O" f32 > right.tl
+sed 's/O, -1/O, select(q == 9, -0.98, -1)/' right.tl > wrong.tl
+compare "a sigmoid of infinities of both signs"
