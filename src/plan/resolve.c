@@ -276,18 +276,13 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
 
 /* --- grid and conditions ---------------------------------------------------------------------- */
 
-/* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. A kernel
- * without outputs of the program writes to its workspace.
+/* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. Beside
+ * outputs that are empty a workspace may not be, which another kernel reads.
  */
 static bool is_empty(const resolution *r) {
-    bool has_output = false, has_workspace = false;
-    for (int32_t t = 0; t < r->plan->tensor_count; t++) {
-        ftl_tensor_role role = r->plan->tensors[t].role;
-        has_output |= role == FTL_OUTPUT;
-        if (role == FTL_OUTPUT && has_elements(r->tensors[t])) return false;
-        has_workspace |= role == FTL_WORKSPACE && has_elements(r->tensors[t]);
-    }
-    return has_output || !has_workspace;
+    for (int32_t t = 0; t < r->plan->tensor_count; t++)
+        if (r->plan->tensors[t].role != FTL_INPUT && has_elements(r->tensors[t])) return false;
+    return true;
 }
 
 static bool count_blocks(resolution *r, int64_t *blocks) {

@@ -97,6 +97,20 @@ static void a_kernel_may_write_workspace_alone(void **state) {
     assert_int_equal(launch.grid, 0);
 }
 
+/* Beside an output that is empty: `kv_len` keys of V, which are none. */
+static void workspace_is_written_beside_empty_outputs(void **state) {
+    (void)state;
+    ftl_plan_tensor tensors[4];
+    memcpy(tensors, sample_tensors, sizeof tensors);
+    tensors[2].role = FTL_OUTPUT;
+    tensors[3].role = FTL_WORKSPACE;
+    ftl_plan plan = sample_plan;
+    plan.tensors = tensors;
+    sample_call call = sample_arguments(2, 8, 4, 100, 0);
+    assert_true(resolve(&plan, &call));
+    assert_int_equal(launch.grid, 32);
+}
+
 static void names_what_is_wrong(void **state) {
     (void)state;
     sample_call good = sample_arguments(2, 8, 4, 100, 200), call = good;
@@ -486,6 +500,7 @@ int main(void) {
         cmocka_unit_test(takes_any_order_of_axes_in_memory),
         cmocka_unit_test(empty_work_is_no_launch),
         cmocka_unit_test(a_kernel_may_write_workspace_alone),
+        cmocka_unit_test(workspace_is_written_beside_empty_outputs),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(names_wrong_scalars_and_conditions),
         cmocka_unit_test(sees_every_overflow),
