@@ -12,6 +12,7 @@ from equal_examples_cuda import (
     IN_COPIES, ROOM, SWAPS)
 from equal_examples_elements import IN_ELEMENTS
 from equal_examples_masks import IN_MASKS
+from equal_examples_order import IN_ORDER
 from equal_examples_paths import BARRIER, EXCHANGED, LAST, LAST_BARRIERS, PATHS, PLACES, TILES
 from equal_examples_tl import AFTER_COPIES, EXAMPLES, EXCHANGED_COPIES, HIDDEN, IN_ROUNDS, IN_VOTES, LINEAR, TL, VOTES
 from equal_examples_votes import IN_MORE
@@ -22,7 +23,7 @@ from equal_tl import REFUSED, of_tl
 def in_votes():
     """What the proofs say wrongly of the texts with votes, with rounds and with single elements."""
     wrong = []
-    for text, first, count, new, same in IN_VOTES + IN_ROUNDS + IN_MORE + IN_ELEMENTS + IN_BLOCKS + IN_MASKS:
+    for text, first, count, new, same in IN_VOTES + IN_ROUNDS + IN_MORE + IN_ELEMENTS + IN_BLOCKS + IN_MASKS + IN_ORDER:
         at = text.index(first)
         mutant = text[:at] + new + text[at + count:]
         if bool(of_tl(mutant, text)) != same:

@@ -200,9 +200,10 @@ def launches(mutant, code):
     m = [re.match(r"((?:Input|Output) .*) where (.*)$", x) for x in new + old]
     if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1):
         return None
-    sizes = [re.match(r"abs\((\w+)\) <= ([\d.]+(?:e-?\d+)?)$", x.group(2)) for x in m]
-    if all(sizes) and sizes[0].group(1) == sizes[1].group(1) and real(sizes[0].group(2)) > 0:
-        return ALLOWED if real(sizes[0].group(2)) >= real(sizes[1].group(2)) else REFUSED
+    sizes = [re.match(r"abs\((\w+)\) (<=?) ([\d.]+(?:e-?\d+)?)$", x.group(2)) for x in m]
+    if all(sizes) and sizes[0].group(1) == sizes[1].group(1) and real(sizes[0].group(3)) > 0:
+        now, before = [(real(x.group(3)), x.group(2)) for x in sizes]       # "<" comes before "<="
+        return ALLOWED if now >= before else REFUSED
     whole = [re.match(r"(\w+_heads|\w+_len) % (\w+_heads|\w+_len) (==|<=) 0$", x.group(2)) for x in m]
     if all(whole) and whole[0].group(1, 2) == whole[1].group(1, 2):
         return "a remainder is never below 0"

@@ -59,6 +59,7 @@ HEADS = [*ELEMENTS[:4], "Input  W f16 (b in batch, head/group in kv_heads; kv in
 LOWER = [x.replace("Multiply S, 0.05", "Multiply S, -0.05") for x in ELEMENTS]
 ZEROS = [x.replace("Mask S in", "Mask S, 0 in") for x in ELEMENTS]
 IMPLIED = [x.replace("or kv > q", "or kv > q + win and kv > q + win") for x in ELEMENTS]
+BELOW = [x.replace("abs(eps) <= 2", "abs(eps) < 2") for x in ELEMENTS]
 EITHER = [x.replace("or kv > q", "or kv > q + win or kv > q + win") for x in ELEMENTS]
 
 
@@ -108,6 +109,7 @@ IN_ELEMENTS = (
     (*line([x.replace("most_index == i and", "most_index == i or") for x in ELEMENTS], "for i = 0:most", "for i = 0:most + 1"), False),
     (*line([x.replace("most_index in most", "most_index in more") for x in ELEMENTS], "for i = 0:most", "for i = 0:most + 1"), False),
     (*line(ELEMENTS, "for i = 0:most", "for i = 0:most - 1"), False), (*line(ELEMENTS, "abs(eps) <= 2", "abs(eps) <= 3"), True), (*line(ELEMENTS, "abs(eps) <= 2", "abs(win) <= 2"), False),
+    (*line(ELEMENTS, "abs(eps) <= 2", "abs(eps) < 2"), True), (*line(BELOW, "abs(eps) < 2", "abs(eps) <= 2"), True), (*line(BELOW, "abs(eps) < 2", "abs(eps) > 2"), False),
     (*line(ELEMENTS, "h >= d + 8", "h >= d - 8"), True), (*line(ELEMENTS, "h >= d + 8", "h > d + 8"), False), (*line([x for x in ELEMENTS if "let h" not in x], "h >= d + 8", "h >= d - 8"), False))
 
 VOTE = "    if any(not part < 32768)"

@@ -117,27 +117,42 @@ def never_at_once(mutant, code):
 
 
 def other_slot(mutant, code):
-    """A product, and a copy into another slot of the ring that it reads: the rules count which slots are held."""
+    """A copy into another slot of a ring, and a product that reads one, or who gives one back: the rules count which slots are held."""
     new, old, _ = changes(mutant, code)
     if len(new) != 2 or new != old[::-1]:
         return None
-    product = [x for x in new if re.match(r"\s*Compute GEMM .* by m16n8k\d+$", x)]
+    beside = [x for x in new if re.match(r"\s*(Compute GEMM .* by m16n8k\d+|Release \w+_shared)$", x)]
     copy = [re.match(r"\s*Copy (\w+) \([^)]*\) in coordinate \[.*\] from global to shared( by \w+)? async$", x) for x in new]
     copy = [m for m in copy if m]
-    if len(product) != 1 or len(copy) != 1:
+    if len(beside) != 1 or len(copy) != 1:
         return None
     ring = re.search(rf"Allocate (?:\w+, )*{copy[0].group(1)}(?:, \w+)* in shared .* stages (\d+)", "\n".join(code))
-    written = re.search(r"and (?:get|accumulate) (\w+)", product[0]).group(1)
+    if not ring or int(ring.group(1)) < 2:
+        return None
+    if beside[0].strip().startswith("Release"):
+        return "the copy goes to a slot of the ring that nothing holds, and another one is given back"
+    written = re.search(r"and (?:get|accumulate) (\w+)", beside[0]).group(1)
     apart = not re.search(rf"\b{re.sub('_(shared|register)$', '', written)}\b", copy[0].group(0))
-    return "the copy goes to a slot of the ring that nothing holds, and the product reads another one" if ring and int(ring.group(1)) > 1 and apart else None
+    return "the copy goes to a slot of the ring that nothing holds, and the product reads another one" if apart else None
+
+
+def is_of_registers(line, code):
+    """Whether a statement computes with tiles in registers alone, when its turn comes."""
+    if not re.match(r"\s*Compute (?!GEMM)\w+ ", line):
+        return False
+    shared = {n for x in code for m in [re.match(r"\s*Allocate ([\w, ]+) in shared ", x)] if m for n in m.group(1).split(", ")}
+    return not any(x in shared or x.endswith("_shared") for x in re.findall(r"\w+", line))
 
 
 def slot_and_registers(mutant, code):
-    """A slot of shared memory, waited for or given back, and a copy from an Input in global memory to registers, which touches none."""
+    """A slot of shared memory, waited for or given back, and what touches none: a copy from an Input in global memory to registers, or
+    a statement that computes with registers alone."""
     new, old, _ = changes(mutant, code)
     if len(new) != 2 or new != old[::-1]:
         return None
     slot = [x for x in new if re.match(r"\s*(Wait|Release) \w+_shared$", x)]
+    if len(slot) == 1 and any(is_of_registers(x, code) for x in new):
+        return "the statement computes with registers alone, and touches no slot of shared memory"
     copy = [m for m in (re.match(r"\s*Copy (\w+) \([^)]*\) in coordinate \[[^]]*\] from global to register( and get \w+)?$", x) for x in new) if m]
     given = len(copy) == 1 and any(re.match(rf"Input +{copy[0].group(1)}\b", x) for x in code)
     return "the copy from global memory to registers touches no slot of shared memory" if len(slot) == 1 and given else None

@@ -99,6 +99,7 @@ ONE_WORD = (
     (r"^role math with (\d+) warps$", anything, "rows by more warps: the rules and the emulator count them anew"),
     (r"^if any\(not part\w* < (32768)\)$", above(-math.inf, 65504), VOTE),
     (r"^if any\(not part\w* < (9e18)\)$", above(-math.inf, 1e37), VOTE),
+    (r"^let (?:slow|hard) = any\(not part\w* < (1024|65000)\)$", above(-math.inf, 65504), VOTE),
     (r"^(?:if|let (?:slow|hard) =) any\(not part\w* (<) [\d.e+]+\)$", lambda old, new: new == "<=", VOTE),
     (r"^let eager = any\(\w+ < ([\d.]+(?:e-?\d+)?)\)$", above(0, 1), AT_ONCE),
     (r"^Compute Fill (-1e\+?30) and get", above(-1e37, -1e29), "below all scores that f32 can weigh, and finite"),
