@@ -2,6 +2,7 @@
 """The bounds of evaluate.py where a function is discontinuous: what may lie on either side is not compared, and all else is."""
 import pathlib
 import sys
+import types
 
 try:
     import numpy as np
@@ -13,8 +14,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import judge
 import noise
 import tree as t
-from arithmetic import binary, unary
+from arithmetic import Held, binary, unary
 from evaluate import Evaluation
+from tile_values import TileValues
 
 INF, NAN = np.inf, np.nan
 # Operation, value and bound of both factors, whether the result is compared.
@@ -58,6 +60,16 @@ for score, given, most in ((-20.0, 3, INF), (-2.0, 3, 1e-2), (-20.0, None, 1e-2)
     if abs(v["R"][0, 0] - 1) > 1e-9 or not (bound <= most if np.isfinite(most) else bound >= 1):
         failures += 1
         print(f"scores of {score} below a maximum of {given}: {v['R'][0, 0]} within {bound}")
+
+# The places of the largest are not compared as far as one of them may move: past all that are equal and exact.
+for values, errors, unknown in (((0, 0, 0, -1), (0, 0, 0, 0), 0), ((0, 0, 0, -1), (0.1, 0, 0, 0), 3), ((0, 0, -0.05, -1), (0, 0, 0.1, 0), 3),
+                                ((3, 2, 1, 0), (0.1, 0.1, 0.1, 0.1), 0), ((3, 2, 1.9, 0), (0, 0.1, 0.1, 0), 2), ((-1, 0, 0, 0), (2, 0, 0, 0), 4)):
+    held = types.SimpleNamespace(tiles={"S": Held(("q", "kv"), np.array([values], float), np.array([errors], float))}, near=None,
+                                 expression=lambda many, near: types.SimpleNamespace(v=4))
+    found = np.isinf(TileValues.largest(held, t.Tile("S"), t.Name("many")).e).sum()
+    if found != unknown:
+        failures += 1
+        print(f"the largest of {values}, off by {errors}: {found} places are unknown, not {unknown}")
 
 # Weights that are rounded to e4m3 are within their noise, element by element and all together; a lost tile, a row of
 # another key, a scale that is missing for some keys and weights of half the digits are not.

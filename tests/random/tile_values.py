@@ -174,10 +174,12 @@ class TileValues:
                 continue
             order = sorted((p for p in range(n) if v[p] > -np.inf), key=lambda p: (-v[p], p))
             places[i, :min(most, len(order))] = order[:most]
-            for a, b in zip(range(most), range(1, len(order))):
-                p, q = order[a], order[b]
-                if e[p] + e[q] > 0 and not v[p] - v[q] > e[p] + e[q]:
-                    far[i, a:b + 1] = np.inf
+            down, off = v[order], e[order]
+            for a in range(min(most, len(order))):
+                room = off[a] + off[a + 1:]        # by all that may pass it, not the next one alone: those may be equal and exact
+                passed = np.flatnonzero((room > 0) & ~(down[a] - down[a + 1:] > room))
+                if passed.size:
+                    far[i, a:a + passed[-1] + 2] = np.inf
         return Held((x.axes[0], many.name), places, far)
 
     def is_multiplied(self, tile):
