@@ -6,6 +6,7 @@ import sys
 
 from equal_cuda import of_cuda
 from equal_examples_blocks import IN_BLOCKS
+from equal_examples_constants import IN_CONSTANTS
 from equal_examples_copies import GUARDED_STEP, RING, RINGS, SHIFT, SHIFTS, TABLE, TABLES
 from equal_examples_cuda import (
     ABSOLUTE, COPIES, CUDA, CUDA_EXAMPLES, FIRST_BARRIER, FIRST_BARRIERS, FIRST_STEP, FIRST_STEPS, GUARDED,
@@ -23,7 +24,7 @@ from equal_tl import REFUSED, of_tl
 def in_votes():
     """What the proofs say wrongly of the texts with votes, with rounds and with single elements."""
     wrong = []
-    for text, first, count, new, same in IN_VOTES + IN_ROUNDS + IN_MORE + IN_ELEMENTS + IN_BLOCKS + IN_MASKS + IN_ORDER:
+    for text, first, count, new, same in IN_VOTES + IN_ROUNDS + IN_MORE + IN_ELEMENTS + IN_BLOCKS + IN_MASKS + IN_ORDER + IN_CONSTANTS:
         at = text.index(first)
         mutant = text[:at] + new + text[at + count:]
         if bool(of_tl(mutant, text)) != same:

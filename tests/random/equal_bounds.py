@@ -386,6 +386,27 @@ def names_of(text, lets):
     return found
 
 
+def condition_holds(lines, at):
+    """Whether the condition of a line holds, of one draw of lengths after the other, and of rounds of the loop around that it asks for."""
+    lets, condition = lets_before(lines, at), condition_at(lines, at)
+    index = next((n for n in sorted(names_of(condition, lets)) if loop_around(lines, at, n)), None)
+    for d in draws(lets):
+        places = [None]
+        if index:
+            low, high = [int(d.value(x)) for x in loop_around(lines, at, index)]
+            places = [*range(low, min(high, low + 40)), *range(max(low + 40, high - 2), high)]
+        for j in places:
+            yield bool(Drawn(lets, d.r, d.known | ({index: fractions.Fraction(j)} if index else {})).value(condition))
+
+
+def always(lines, at):
+    """Whether the condition of a line lets everything in."""
+    try:
+        return condition_at(lines, at) is not None and all(condition_holds(lines, at))
+    except UNREADABLE:
+        return False
+
+
 def never(lines, at):
     """Whether the condition or the loop of a line never lets anything in."""
     line, lets = lines[at], lets_before(lines, at)
@@ -393,27 +414,12 @@ def never(lines, at):
     m = re.match(r"\s*for \(int (\w+) = (.*?); \1 < (.*?); \1\+\+\) \{", line)
     if m:
         loop = m.group(1), python_of(m.group(2)), python_of(m.group(3))
-    condition = None if loop else condition_at(lines, at)
-    if not loop and condition is None:
-        return False
-    index = None if loop else next((n for n in sorted(names_of(condition, lets)) if loop_around(lines, at, n)), None)
     try:
-        for d in draws(lets):
-            if loop:
-                if int(d.value(loop[2])) > int(d.value(loop[1])):
-                    return False
-                continue
-            places = [None]
-            if index:
-                low, high = [int(d.value(x)) for x in loop_around(lines, at, index)]
-                places = range(low, min(high, low + 40))
-            for j in places:
-                here = Drawn(lets, d.r, d.known | ({index: fractions.Fraction(j)} if index else {}))
-                if here.value(condition):
-                    return False
+        if loop:
+            return not any(int(d.value(loop[2])) > int(d.value(loop[1])) for d in draws(lets))
+        return condition_at(lines, at) is not None and not any(condition_holds(lines, at))
     except UNREADABLE:
         return False
-    return True
 
 
 def unreached(mutant, code):

@@ -89,6 +89,10 @@ def function(name, x):
     low, high = x
     if name == "Cast":
         return (0.0 if low >= 0 else -math.inf), (0.0 if high <= 0 else math.inf)
+    if x == (0.0, 0.0) and name in ("Tanh", "Sin", "Erf", "Sqrt"):
+        return x
+    if high == -math.inf and name in ("Exp", "Exp2"):
+        return 0.0, 0.0
     if name == "Abs":
         return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
     if name in ("Exp", "Exp2", "Sqrt", "Rsqrt", "Erfc"):
@@ -109,9 +113,9 @@ def function(name, x):
 def sum_of(x, y):
     """Rounding leaves a sum of what has one sign that sign; else it may pass 0 by as much as its terms are rounded."""
     low, high = x[0] + y[0], x[1] + y[1]
-    if min(x[0], y[0]) < 0:
+    if min(x[0], y[0]) < 0 and math.isfinite(low):
         low -= 1e-6 * (abs(x[0]) + abs(y[0]))
-    if max(x[1], y[1]) > 0:
+    if max(x[1], y[1]) > 0 and math.isfinite(high):
         high += 1e-6 * (abs(x[1]) + abs(y[1]))
     return low, high
 
@@ -136,8 +140,8 @@ def known(x):
     return ALL if any(v != v for v in x) else x
 
 
-def join(a, b):
-    return {n: (min(a[n][0], b[n][0]), max(a[n][1], b[n][1])) for n in a.keys() & b.keys()}
+def either(a, b):
+    return min(a[0], b[0]), max(a[1], b[1])
 
 
 class Ranges:
@@ -158,24 +162,37 @@ class Ranges:
             if line.startswith("role "):
                 state = self.walk(i + 1, end, state)
             elif line.startswith("if "):
-                state = join(self.walk(i + 1, end, dict(state)), state)
+                inside = self.walk(i + 1, end, dict(state))
+                state = inside if self.is_done(i) else self.join(inside, state)
             elif line.startswith("for "):
                 state = self.loop(i + 1, end, state)
             else:
                 self.statement(i, line, state)
+            self.note(end, state)
             i = end + 1 if end > i else i + 1
         return state
 
+    @staticmethod
+    def join(a, b):
+        return {n: either(a[n], b[n]) for n in a.keys() & b.keys()}
+
+    def is_done(self, i):
+        """Whether what stands under a condition is done always."""
+        return False
+
+    def note(self, i, state):
+        """What is known after a line, or after what a line ends."""
+
     def loop(self, first, last, state):
         for turn in range(50):
-            more = join(self.walk(first, last, dict(state)), state)
+            more = self.join(self.walk(first, last, dict(state)), state)
             if more == state:
                 break
             if turn > 2:                                # what goes on growing has no end
-                more = {n: (x[0] if x[0] == state[n][0] else -math.inf, x[1] if x[1] == state[n][1] else math.inf) for n, x in more.items()}
+                more = {n: (x[0] if x[0] == state.get(n, x)[0] else -math.inf, x[1] if x[1] == state.get(n, x)[1] else math.inf) for n, x in more.items()}
             state = more
         else:
-            state = {}
+            raise ValueError("a loop that always changes what is known")
         self.walk(first, last, dict(state))
         return state
 

@@ -90,6 +90,8 @@ end""".splitlines()
 ROUNDS = next(x for x in CAUSAL if x.startswith("let blocks"))
 NONE = [ROUNDS.replace("max(1,", "max(0,")]
 SHIFT = "    Compute Multiply m, -c and get shift"
+RISE = "    Compute MultiplyAdd rise, 2.4e-7, shift and get shift"
+RISEN = replaced(CAUSAL, (f"{SHIFT}\n    for", f"{SHIFT}\n    Compute Abs shift and get rise\n{RISE}\n    for"))
 
 # A factor that is 0 where the next block is to move the maximum at once, and is read on two ways after it was made on each.
 FORESEEN = with_moves("""kernel foreseen for h200
@@ -152,6 +154,9 @@ IN_BLOCKS = (
     (replaced(CAUSAL, ("        if j >= full\n", "        if j > full\n")), ROUNDS, 1, NONE, False),
     (replaced(CAUSAL, ("    Compute Max l,", "    Copy K (BN, d) in coordinate [L = blocks - 1] from global to shared\n    Compute Max l,")), ROUNDS, 1, NONE, False),
     (replaced(CAUSAL, ("    Compute Fill -1e30 and get m", "    Compute Fill 0 and get m")), ROUNDS, 1, NONE, False),
+    (RISEN, RISE, 1, [RISE.replace("2.4", "2.5")], True), (RISEN, RISE, 1, [], True), (replaced(RISEN, ("        if j == 0\n", "        if j == 1\n")), RISE, 1, [], False),
+    (replaced(RISEN, ("        if j == 0\n", "        Compute Add S, shift and get S\n        if j == 0\n")), RISE, 1, [RISE.replace("2.4", "2.5")], False),
+    (replaced(RISEN, ("max(1,", "max(0,")), RISE, 1, [RISE.replace("2.4", "2.5")], False),
     (CAUSAL, SHIFT, 1, [], True), (replaced(CAUSAL, ("        if j == 0\n", "        if j == 1\n")), SHIFT, 1, [], False),
     (replaced(CAUSAL, ("        if j == 0\n", "        Compute Add S, shift and get S\n        if j == 0\n")), SHIFT, 1, [], False),
     (FORESEEN, AGAIN, 3, [], True), (FORESEEN, LATER, 1, [], True), (FORESEEN, LATER, 1, [LATER.replace("get", "accumulate")], True),

@@ -144,3 +144,20 @@ def differ_within(a, b, within, names):
         return logic.never((a, True), (b, False), (within, False)) and logic.never((a, False), (b, True), (within, False))
     except ValueError:
         return False
+
+
+def among_existing(node, holds, names):
+    """Whether a condition holds, or does not, for all elements that exist: each of its indices is below its length."""
+    found = sorted({x.id for x in ast.walk(node) if isinstance(x, ast.Name) and names.is_index(x.id) and names.length(x.id)})
+    try:
+        return Logic(names).never((node, not holds), *((tree_of(f"{n} < {names.length(n)}"), True) for n in found))
+    except ValueError:
+        return False
+
+
+def always_holds(node, names):
+    """Whether a condition holds for all whole numbers."""
+    try:
+        return Logic(names).never((node, False))
+    except ValueError:
+        return False

@@ -6,6 +6,7 @@ import re
 from equal_blocks import of_blocks
 from equal_bounds import (FUNCTIONS, LET, UNREADABLE, Drawn, before_a_colon, body_of, bounds, changed_let, condition_of, conditions, draws, enclosing, free_of, lets_of, loop_around, loops, made_of, names_of,
                           of_one_tile, unreached)
+from equal_constants import of_constants
 from equal_conditions import REFUSED, Names, of_conditions
 from equal_elements import of_elements
 from equal_masks import of_masks
@@ -114,10 +115,12 @@ ONE_WORD = (
 def first_round(mutant, code):
     """A tile that is made before a loop, and anew in its first round before anything reads it."""
     new, old, at = changes(mutant, code)
-    m = len(old) == 1 and len(new) <= 1 and re.match(r"\s*Compute (?:Add|Multiply) (\w+), -?[\w.]+ and get (\w+)$", old[0])
-    if not m or new and not re.match(rf"\s*Compute (?!Mask|GEMM|Softmax)\w+ {m.group(1)}, -?[\w.]+ and get {m.group(2)}$", new[0]):
+    m = len(old) == 1 and len(new) <= 1 and re.match(r"\s*Compute (?:(?:Add|Multiply) (\w+), -?[\w.]+|MultiplyAdd (\w+), -?[\w.]+(?:e-?\d+)?, \w+) and get (\w+)$", old[0])
+    if not m:
         return None
-    name = m.group(2)
+    name, read = m.group(3), m.group(1) or m.group(2)
+    if new and not re.match(rf"\s*Compute (?!Mask|GEMM|Softmax)\w+ {read}, -?[\w.]+(e-?\d+)?(, \w+)? and get {name}$", new[0]):
+        return None
     for i in range(at + 1, len(code)):
         loop = re.match(r"\s*for (\w+) = (\w+):(\w+)$", code[i])
         if loop and depth_of(code[i]) == depth_of(old[0]):
@@ -217,15 +220,16 @@ def same_uses(mutant, code):
     places = [i for i, x in enumerate(code) if not LET.match(x) and affected & set(re.findall(r"\w+", x))]
     if not places or not all(re.match(r"\s*(if|for) ", code[i]) for i in places) or any(re.match(r"any\(", lets.get(n, "")) for n in affected):
         return None
-    found, changed = [], lets_of(mutant)
+    changed = lets_of(mutant)
     try:
         for one in draws(lets):
             before = [use_of(code, i, one) for i in places]
             two = Drawn(changed, one.r, free_of(one, lets, changed))
-            found.append(before == [use_of(code, i, two) for i in places])
+            if before != [use_of(code, i, two) for i in places]:
+                return None
     except UNREADABLE:
         return None
-    return "all loops and conditions that it takes part in are the same for all lengths" if all(found) else None
+    return "all loops and conditions that it takes part in are the same for all lengths"
 
 
 def use_of(code, at, drawn):
@@ -358,4 +362,4 @@ def of_tl(mutant, code):
             or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or order_of_copies(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
             or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code) or of_votes(mutant, code) or let_of_nothing(mutant, code)
             or of_conditions(mutant, code) or of_elements(mutant, code) or of_masks(mutant, code) or of_blocks(mutant, code)
-            or room_of_votes(mutant, code))
+            or room_of_votes(mutant, code) or of_constants(mutant, code))
