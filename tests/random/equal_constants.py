@@ -5,9 +5,9 @@ import math
 import re
 
 from equal_bounds import always
-from equal_conditions import Names, base, tree_of
+from equal_conditions import Names, base, shape_of, tree_of
 from equal_elements import ALL, Ranges, either, function, known, of_two, sum_of
-from equal_logic import always_holds, among_existing
+from equal_logic import holds_below
 from equal_text import lines_under, real
 
 POINT = re.compile(r"Compute (\w+) (\w+)(?:, (.+?))?(?: in coordinate \[[^]]*\])? and (get|accumulate) (\w+)$")
@@ -124,8 +124,8 @@ class Points(Ranges):
         key, value = self.key(m.group(1)), real(m.group(2)) if m.group(2) else -math.inf
         old, past = state.get(key, ALL), state.get(f"{key} past")
         condition, found = tree_of(m.group(3)), (value, value)
-        if not always_holds(condition, self.names):
-            whole = past is not None and among_existing(condition, True, self.names)
+        if not holds_below(condition, self.names, shape_of(self.code, m.group(1))):    # of axes that the tile has whole
+            whole = past is not None and holds_below(condition, self.names)
             found = either(past if whole else old, found)
         return self.put(state, key, found, f"{key} given" in state and math.isfinite(value))
 

@@ -5,7 +5,7 @@ import ast
 import math
 import re
 
-from equal_bounds import before_a_colon, enclosing
+from equal_bounds import before_a_colon, enclosing, lets_of
 from equal_conditions import Names, base, linear, minus, shape_of, tree_of
 from equal_text import changes, depth_of, lines_under, real
 
@@ -144,13 +144,22 @@ def either(a, b):
     return min(a[0], b[0]), max(a[1], b[1])
 
 
+def least(text):
+    """What a number, or the largest of some, is at least."""
+    if real(text) == real(text):
+        return real(text)
+    parts = re.match(r"max\(([^()]*)\)$", text)
+    products = [math.prod(real(x) for x in part.split("*")) for part in parts.group(1).split(",")] if parts else []
+    return max((x for x in products if x == x), default=-math.inf)
+
+
 class Ranges:
     """Walks a text, and notes between what the elements of each tile are, and which statements change none."""
 
     COMPUTE = re.compile(r"Compute (\w+) (\w+)(?:, ([^ ]+))? and (get|accumulate) (\w+)$")
 
     def __init__(self, code):
-        self.code, self.idle = code, {}
+        self.code, self.lets, self.idle, self.before = code, lets_of(code), {}, {}
         self.walk(0, len(code), {})
 
     def walk(self, first, last, state):
@@ -167,6 +176,7 @@ class Ranges:
             elif line.startswith("for "):
                 state = self.loop(i + 1, end, state)
             else:
+                self.before[i] = dict(state)
                 self.statement(i, line, state)
             self.note(end, state)
             i = end + 1 if end > i else i + 1
@@ -214,7 +224,7 @@ class Ranges:
         elif name == "Multiply" and a == b:
             r = 0.0, math.inf
         else:
-            r = of_two(name, x, state.get(base(b), ALL) if real(b) != real(b) else (real(b), real(b)))
+            r = of_two(name, x, self.second(b, state))
         if how == "accumulate":
             before = state.get(base(to), ALL)
             r = {"RowMax": lambda: (before[0], max(before[1], r[1])), "RowMin": lambda: (min(before[0], r[0]), before[1])}.get(
@@ -222,6 +232,12 @@ class Ranges:
         else:
             self.idle[i] = a == to and self.leaves(name, x, real(b) if b else math.nan)
         state[base(to)] = known(r)
+
+    def second(self, text, state):
+        """Between what a number or a tile lies."""
+        if real(text) == real(text):
+            return real(text), real(text)
+        return state.get(base(text)) or (least(self.lets.get(text, "")), math.inf)
 
     @staticmethod
     def leaves(name, x, c):
@@ -244,6 +260,29 @@ def idle(mutant, code):
         return None
     left = [[x for i, x in enumerate(text) if not found.idle.get(i)] for text, found in ((t, Ranges(t)) for t in (mutant, code))]
     return "statements that leave every element as it is" if left[0] == left[1] else None
+
+
+def sizes(mutant, code):
+    """The size taken before or after a number of at least 0 is added: of the largest or smallest of what is at least 0, which is infinite
+    where there is none, and then the size of it is the same."""
+    new, old, at = changes(mutant, code)
+    if len(new) != 2 or new != old[::-1]:
+        return None
+    absolute, added = [[m for m in (re.match(p, x) for x in new) if m] for p in (r"\s*Compute Abs (\w+) and get \1$", r"\s*Compute Add (\w+), (\d[\d.]*) and get \1$")]
+    if len(absolute) != 1 or len(added) != 1 or absolute[0].group(1) != added[0].group(1):
+        return None
+    name, lets = added[0].group(1), lets_of(code)
+    for i in range(at - 1, -1, -1):
+        if depth_of(code[i]) != depth_of(old[0]) or re.match(r"\s*(if|for|end)\b", code[i]):
+            return None
+        factor = re.match(rf"\s*Compute Multiply {name}, ([\w.]+) and get {name}$", code[i])
+        largest = re.match(rf"\s*Compute Row(?:Max|Min) (\w+) and get {name}$", code[i])
+        if largest:
+            below = Ranges(code).before.get(i, {}).get(base(largest.group(1)), ALL)[0]
+            return "the size of what is at least 0, or infinite" if below >= 0 else None
+        if re.search(rf"\b{name}\b", code[i]) and not (factor and least(lets.get(factor.group(1), factor.group(1))) > 0):
+            return None
+    return None
 
 
 # --- factors and rounds ---------------------------------------------------------------------------
@@ -307,4 +346,4 @@ def rounds_more(mutant, code):
 
 def of_elements(mutant, code):
     """Why a mutant says the same by what it makes of each element; None: nothing is known."""
-    return next((why for why in (f(mutant, code) for f in (zeros_again, sign_unseen, idle, factors, masked_later, rounds_more)) if why), None)
+    return next((why for why in (f(mutant, code) for f in (zeros_again, sign_unseen, idle, sizes, factors, masked_later, rounds_more)) if why), None)

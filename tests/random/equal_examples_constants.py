@@ -104,6 +104,7 @@ def hidden(line, condition="kv >= q or kv < q", *changes):
     return text, f"        {line}", 1, []
 
 
+AGAIN = "        Compute GEMM Q_register, K_stored.T and get S by m16n8k16"
 FEWER = [ROUNDS.replace("max", "min")]
 IN_CONSTANTS = (
     (*clamped(ROUNDS, FEWER), True), (*clamped(TANH, []), True), (CLAMPED, TANH, 2, [STORED, TANH], True), (*clamped(TANH, [TANH.replace("Tanh", "Exp")]), True),
@@ -118,4 +119,8 @@ IN_CONSTANTS = (
     (*fewer(("K_wide, c and", "K_wide, r and")), True), (*fewer(("Fill 0 and get r", "Fill 0 and get r\n    Compute Exp2 r and get S"), ("K_wide, c and", "K_wide, S and")), False), (*fewer(("Output Z f32 (q in q_len)", "Output Z f32 (q in q_len)\nOutput K bf16 (kv in kv_len, x in d)"), ("Input  K bf16 (kv in kv_len, x in d)\n", "")), False),
     (*hidden("Compute Multiply S, 3.5 and get S"), True), (*hidden("Compute Add S, 3.5 and get S"), True), (*hidden("Compute Multiply S, -3.5 and get S"), False), (*hidden("Compute Multiply S, c and get S"), False),
     (*hidden("Compute Multiply S, 3.5 and get S", "kv > q or kv < q"), False), (*hidden("Compute Multiply S, 3.5 and get S", "kv > q or kv < q + 1"), True), (*hidden("Compute Multiply S, 3.5 and get S", "kv >= kv_len or kv < q"), False),
+    # Columns that a tile has all of: those past the end of an axis in blocks are none of them.
+    *((replaced(MASKED, ("x > kv + x - kv_len", "x > 3"), ("        Compute RowSum S", f"        Compute Mask K_wide, 0 in coordinate [L = j] where {condition}\n        Copy K_wide from register to shared and get K_stored\n{again}\n        Compute RowSum S")),
+       "        Compute Tanh S and get S", 1, [], same) for condition, again, same in (
+           ("x < 64", AGAIN, True), ("x < 63", AGAIN, False), ("kv < kv_len", AGAIN, False), ("x < 32 or x > 31", AGAIN, True), ("x < 64", AGAIN.replace("get S", "accumulate S"), False), ("x < 64 and kv > 2", AGAIN, False))),
     (*hidden("Compute Multiply S, 3.5 and get S", "kv >= q or kv < q", ("Exp2 S", "Tanh S")), False))

@@ -135,6 +135,26 @@ IN_ELEMENTS += (
     never(False, "not (q > 3 or kv > 5)", "Tanh S"), never(False, "kv % 2 == 1", "Tanh S"))
 WINDOWED = [x.replace("for j = 0:blocks", "for j = first:blocks").replace("if j == 0", "if j == first") for x in scored("kv >= q + 11 and kv <= q + 30", "Compute Tanh S and get S")]
 IN_ELEMENTS += ((WINDOWED, VOTE, 8, [], False),)
+LARGEST = """kernel largest for a100
+Input  alpha f32
+let e = 64, BM = 32
+let scale = max(alpha, 0.125*1.0)
+role math with 4 warps
+    Allocate S, T in register f32 (BM, e) as lines
+    Allocate r in register f32 (BM) as rows of S
+    Copy X (BM, e) in coordinate [L = m_block] from global to register and get S
+    Compute Abs S and get S
+    Compute Multiply S, scale and get T
+    Compute RowMax T and get r
+    Compute Multiply r, 14.5 and get r
+    Compute Abs r and get r
+    Compute Add r, 1 and get r
+    Compute Multiply S, r and get S
+    Copy S (BM, e) in coordinate [L = m_block] from register to global and get G
+end""".splitlines()
+IN_ELEMENTS += tuple((*swapped("\n".join(LARGEST).replace(old, new).splitlines(), "Abs r"), same) for old, new, same in (
+    ("Abs", "Abs", True), ("Multiply r, 14.5", "Multiply r, scale", True), ("Multiply r, 14.5", "Multiply r, -14.5", False), ("Multiply r, 14.5", "Multiply r, alpha", False), ("RowMax", "RowMin", True), ("    Compute Abs S and get S\n", "", False),
+    ("max(alpha, 0.125", "max(alpha, -0.125", False), ("max(alpha", "min(alpha", False), ("Add r, 1", "Add r, -1", False), ("Add r, 1", "Subtract r, 1", False), ("RowMax T", "RowMax S", True)))
 TURNED = [x.replace("Multiply T, 4.0", "Subtract T, r") for x in ELEMENTS]
 
 

@@ -109,6 +109,18 @@ def limit(most, *changes):
     return replaced(ROOMS, *changes) if changes else ROOMS, LIMIT, 1, [LIMIT.replace("32768", most)]
 
 
+def room(now, *changes):
+    """What makes the room before its limit, done otherwise."""
+    text = replaced(ROOMS, *changes)
+    line = next(x for x in text if "Multiply room" in x)
+    return text, line, 1, [f"        {x}" for x in now]
+
+
+def shifted(start):
+    """The first block's shift added to the start's, where a launch has a factor of one sign."""
+    return replaced(SCALED, ("let c = scale*1.44269504, BN = 64", f"Input  scale f32 where scale {start}\nlet BN = 64\nlet c = scale*1.44269504")), SCALED_SHIFT, 1, [SCALED_SHIFT.replace(" get ", " accumulate ")]
+
+
 IN_MASKS = (
     (*own(), True), (*own((AFTER, "where kv >= q + offset")), False), (*own((AFTER, "where kv > q + offset + 1")), False), (*own((AFTER, "where kv > q + win")), False),
     (*own((AFTER, "where kv > q + offset and kv > 3")), False), (*own(("Mask S in coordinate [L = q_block, L = j] where kv > q", "Mask F in coordinate [L = q_block, L = j] where kv > q")), False),
@@ -129,5 +141,9 @@ IN_MASKS = (
     (*limit("65536"), True), (*limit("0"), True), (*limit("1e9"), False), (*limit("65536", ("in register bf16", "in register f16")), False), (*limit("65000", ("in register bf16", "in register f16")), True),
     (*limit("32769", ("in register bf16", "in register e4m3")), False), (*limit("400", ("in register bf16", "in register e4m3")), True), (*limit("65536", ("Compute Add l, part and get room", "Compute Add l, part and get room\n        Compute Add l, room and get l")), False),
     (ROOM, LIMIT, 1, [LIMIT.replace("32768", "1e9")], True),    # no vote looks at it
+    (*room(["Compute Multiply room, 1.5 and accumulate room"]), True), (*room([]), True), (*room(["Compute Add room, part and get room"]), True), (*room(["Compute Multiply room, 1.5 and get m"]), False),
+    (*room([], ("        Compute Min room, 32768 and get room\n", "")), False), (*room([], ("Min room, 32768", "Min room, 1e9")), False), (*room([], ("register bf16", "register e4m3")), False),
+    (*room([], ("        Compute Min room", "        Compute Add l, room and get l\n        Compute Min room")), False), (*room([], ("if any(not part < room)", "if any(room < part)")), False),
+    (*shifted("> 0"), True), (*shifted("< 0"), False), (*shifted(">= 0"), False),
     (ROOM, MOST, 2, [SHIFT, MOST], True), (ROOM, SHIFT, 1, [], True), (SCALED, MOST, 2, [SCALED_SHIFT, MOST], False), (SCALED, SCALED_SHIFT, 1, [], False), (SCALED, MOST, 1, [], True),
     (SCALED, SCALED_SHIFT, 1, [SCALED_SHIFT.replace(" get ", " accumulate ")], False), (replaced(ROOM, ("Fill -1e30", "Fill 0")), MOST, 2, [SHIFT, MOST], False))

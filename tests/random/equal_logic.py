@@ -146,18 +146,11 @@ def differ_within(a, b, within, names):
         return False
 
 
-def among_existing(node, holds, names):
-    """Whether a condition holds, or does not, for all elements that exist: each of its indices is below its length."""
+def holds_below(node, names, whole=None):
+    """Whether a condition holds wherever its indices are below their lengths: all of them, or those of these lengths alone."""
     found = sorted({x.id for x in ast.walk(node) if isinstance(x, ast.Name) and names.is_index(x.id) and names.length(x.id)})
+    below = [tree_of(f"{n} < {names.length(n)}") for n in found if whole is None or names.length(n) in whole]
     try:
-        return Logic(names).never((node, not holds), *((tree_of(f"{n} < {names.length(n)}"), True) for n in found))
-    except ValueError:
-        return False
-
-
-def always_holds(node, names):
-    """Whether a condition holds for all whole numbers."""
-    try:
-        return Logic(names).never((node, False))
+        return Logic(names).never((node, False), *((x, True) for x in below))
     except ValueError:
         return False

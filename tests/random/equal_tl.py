@@ -176,24 +176,53 @@ def first_by_vote(mutant, code):
     # A shift that is not the maximum's own: right where the vote surely makes it anew, so not for a factor near 1e-30.
     less = not new and old == inside[1:] or new == old[::-1] == inside[::-1]
     more = len(new) == len(old) == 1 and old[0] == inside[1] and new[0] == inside[1].replace(" and get ", " and accumulate ")
-    sure = real(lets_of(code).get(factor, factor)) >= 1e-20
-    return "the first block goes by the vote: the start of the maximum makes it hold" if never or whole or part or (less or more) and sure else None
+    made = lets_of(code).get(factor, factor)
+    sure = real(made) >= 1e-20
+    # With the start's shift added, which is above 0, the largest weight of a row is at least 1: it is right, or the vote holds.
+    scaled = re.match(r"(\w+)\*\d[\d.]*$", made)
+    above_0 = scaled and any(re.match(rf"Input +{scaled.group(1)} f32 where {scaled.group(1)} > 0$", x) for x in code)
+    return "the first block goes by the vote: the start of the maximum makes it hold" if never or whole or part or less and sure or more and (sure or above_0) else None
+
+
+def asked_by_votes(code, name, but=()):
+    """Whether a tile is how far a row's part may grow before its maximum moves, and nothing else; some lines apart."""
+    uses = [x.strip() for i, x in enumerate(code) if re.search(rf"\b{name}\b", x) and not x.strip().startswith("Allocate") and i not in but]
+    own = rf"Compute (Fill \d+|Add l, part|(Max|Multiply|Min) {name}, [\d.]+) and get {name}$|Reshape {name} from partial rows to rows$|if any\(not part\w* < {name}\)$"
+    return all(re.match(own, x) for x in uses) and any(x.startswith("if any(") for x in uses)
+
+
+def weights_most(code, known):
+    """Up to what weights may grow in the types that take them; of other types what is known."""
+    types = {x for line in code for x in re.findall(r"^\s*Allocate .* in register (\w+) ", line)}
+    return 1e6 if types <= {"bf16", "f32", "i32"} else 65504 if types <= {"f16", "bf16", "f32", "i32"} else known
 
 
 def room_of_votes(mutant, code):
     """Up to what a row's part may grow before its maximum moves: less, or as far as the weights' type holds."""
     new, old, _ = changes(mutant, code)
     m = [re.match(r"\s*Compute Min (\w+), ([\d.]+(?:e\d+)?) and get \1$", x) for x in new + old]
-    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1):
+    if len(new) != 1 or len(old) != 1 or not all(m) or m[0].group(1) != m[1].group(1) or not asked_by_votes(code, m[0].group(1)):
         return None
-    name, now, before = m[0].group(1), real(m[0].group(2)), real(m[1].group(2))
-    uses = [x.strip() for x in code if re.search(rf"\b{name}\b", x) and not x.strip().startswith("Allocate")]
-    own = rf"Compute (Fill \d+|Add l, part|(Max|Multiply|Min) {name}, [\d.]+) and get {name}$|Reshape {name} from partial rows to rows$|if any\(not part\w* < {name}\)$"
-    if not all(re.match(own, x) for x in uses) or not any(x.startswith("if any(") for x in uses):
+    now, before = real(m[0].group(2)), real(m[1].group(2))
+    return VOTE if now <= max(before, weights_most(code, before)) else None
+
+
+def room_under_limit(mutant, code):
+    """What makes a row's room, where a limit for it comes right after: with less room its maximum moves more often."""
+    new, old, at = changes(mutant, code)
+    m = [re.match(r"\s*Compute (?!Mask|GEMM).* and (?:get|accumulate) (\w+)$", x) for x in new + old]
+    if len(old) != 1 or len(new) > 1 or not all(m) or len({x.group(1) for x in m}) != 1:
         return None
-    types = {x for line in code for x in re.findall(r"^\s*Allocate .* in register (\w+) ", line)}
-    most = 1e6 if types <= {"bf16", "f32", "i32"} else 65504 if types <= {"f16", "bf16", "f32", "i32"} else before
-    return VOTE if now <= max(before, most) else None
+    name = m[0].group(1)
+    if not asked_by_votes(code, name, (at,)) or new and not asked_by_votes(mutant, name, (at,)):
+        return None
+    for line in code[at + 1:]:
+        limit = re.match(rf"\s*Compute Min {name}, ([\d.]+) and get {name}$", line)
+        if depth_of(line) != depth_of(old[0]) or re.match(r"\s*if ", line):
+            return None
+        if limit:
+            return VOTE if real(limit.group(1)) <= weights_most(code, 0) else None
+    return None
 
 
 def tile_size(mutant, code):
@@ -362,4 +391,4 @@ def of_tl(mutant, code):
             or order(mutant, code, effects_of_tl) or order_of_sums(mutant, code) or order_of_copies(mutant, code) or overwritten(mutant, code) or nothing_comes_of_it(mutant, code, code, effects_of_tl) or bounds(mutant, code)
             or unreached(mutant, code) or conditions(mutant, code) or loops(mutant, code) or of_rounds(mutant, code) or of_votes(mutant, code) or let_of_nothing(mutant, code)
             or of_conditions(mutant, code) or of_elements(mutant, code) or of_masks(mutant, code) or of_blocks(mutant, code)
-            or room_of_votes(mutant, code) or of_constants(mutant, code))
+            or room_of_votes(mutant, code) or room_under_limit(mutant, code) or of_constants(mutant, code))
