@@ -17,9 +17,8 @@ typedef struct operand {
  */
 typedef struct meeting {
     int64_t lines, count, width;
-    int64_t line, step; /* between the operand's lines, and along one */
-    int64_t along,
-        across; /* between the other's elements along the contracted axis, and its lines */
+    int64_t line, step;    /* between the operand's lines, and along one */
+    int64_t along, across; /* the other's: between elements along the contracted axis, and lines */
 } meeting;
 
 meeting errors_meeting(const operand *o, const operand *by, bool is_left);
