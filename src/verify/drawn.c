@@ -42,7 +42,8 @@ static int way_of(int64_t contracted, int64_t summed) {
 
 static double weight_of(int way, int64_t summed) {
     if (summed < 2 * WAYS) return 1;
-    return (double)summed / (double)((summed - way + WAYS - 1) / WAYS);
+    const int64_t own = (summed - way + WAYS - 1) / WAYS;
+    return (double)summed / (double)own;
 }
 
 static bool sees_first(const verify_draw *d, int64_t row) {
@@ -201,6 +202,7 @@ static double whole_value(const case_data *data, uint64_t i, drawn_scalar kind) 
     int64_t size = plan->size_count
                        ? data->of->sizes[drawn(d, FOR_SCALAR, 16 * i + 2, plan->size_count)]
                        : longest;
+    const int64_t half = size / 2;
     double sign = drawn(d, FOR_SCALAR, 16 * i + 3, 3) ? 1 : -1;
     double inside;
     if (drawn_is_bound(plan, (int32_t)i) && drawn(d, FOR_SCALAR, 16 * i + 8, 2))
@@ -208,7 +210,7 @@ static double whole_value(const case_data *data, uint64_t i, drawn_scalar kind) 
     if (kind == DRAWN_INSIDE && limits_inside_block(data, plan->scalars[i].name, i, &inside))
         return inside;
     switch (kind) {
-    case DRAWN_HALF: return sign * (double)(size / 2 + near);
+    case DRAWN_HALF: return sign * (double)(half + near);
     case DRAWN_BEYOND: return (double)(longest + drawn(d, FOR_SCALAR, 16 * i + 4, FAR));
     case DRAWN_BELOW: return -(double)(longest + drawn(d, FOR_SCALAR, 16 * i + 4, FAR));
     case DRAWN_BLOCKS:
