@@ -121,6 +121,21 @@ def shifted(start):
     return replaced(SCALED, ("let c = scale*1.44269504, BN = 64", f"Input  scale f32 where scale {start}\nlet BN = 64\nlet c = scale*1.44269504")), SCALED_SHIFT, 1, [SCALED_SHIFT.replace(" get ", " accumulate ")]
 
 
+def rounds(count, now, *changes):
+    """The largest of so many elements, chosen in more rounds or fewer."""
+    return replaced(TOP, ("d = 32", f"d = {count}"), *changes), "for top_round = 0:most", 1, [f"for top_round = 0:most{now}"]
+
+
+# A Mask that no row which exists fulfils.
+LATE = replaced(CHUNKS, (HERE, "doc[q] != 3 and kv <="), ("(q + kv_len - q_len)/chunk", "q + kv - q_len - 4"))
+LATE_MASK = next(x for x in LATE if "doc[q] != 3" in x)
+
+
+def late(now, *changes):
+    text = replaced(LATE, *changes)
+    return text, next(x for x in text if "doc[q] != 3" in x), 1, [LATE_MASK.replace("q_len - 4", now)] if now else []
+
+
 IN_MASKS = (
     (*own(), True), (*own((AFTER, "where kv >= q + offset")), False), (*own((AFTER, "where kv > q + offset + 1")), False), (*own((AFTER, "where kv > q + win")), False),
     (*own((AFTER, "where kv > q + offset and kv > 3")), False), (*own(("Mask S in coordinate [L = q_block, L = j] where kv > q", "Mask F in coordinate [L = q_block, L = j] where kv > q")), False),
@@ -144,6 +159,13 @@ IN_MASKS = (
     (*room(["Compute Multiply room, 1.5 and accumulate room"]), True), (*room([]), True), (*room(["Compute Add room, part and get room"]), True), (*room(["Compute Multiply room, 1.5 and get m"]), False),
     (*room([], ("        Compute Min room, 32768 and get room\n", "")), False), (*room([], ("Min room, 32768", "Min room, 1e9")), False), (*room([], ("register bf16", "register e4m3")), False),
     (*room([], ("        Compute Min room", "        Compute Add l, room and get l\n        Compute Min room")), False), (*room([], ("if any(not part < room)", "if any(room < part)")), False),
+    (*rounds(8, " - 1"), True), (*rounds(15, " - 1"), True), (*rounds(16, " - 1"), False), (*rounds(32, " - 1"), False), (*rounds(8, " - 9"), False), (*rounds(8, " - 1", (" and top_best > log(0)", "")), False),
+    (*rounds(8, " - 1", (" and top_best > log(0)", " or top_best > log(0)")), False), (*rounds(8, " - 1", ("d_index == top_at", "most_index == top_at")), False), (*rounds(8, " - 1", ("d_index == top_at", "d_index == top_best")), False),
+    (*rounds(8, " - 1", ("\nCopy top ", "\nCopy left (BM, d) in coordinate [L = row_block] from register to global and get Z\nCopy top ")), False), (*rounds(8, " - 1", ("Compute RowArgMax left", "Compute RowArgMax E")), False),
+    (*rounds(8, " - 1", ("Mask left in coordinate [L = row_block] where", "Mask left, 3 in coordinate [L = row_block] where")), False), (*rounds(8, " - 1", ("left in register f32 (BM, d)", "left in register f32 (BM, f)")), False),
+    (*late(""), True), (*late("q_len - 5"), True), (*late("q_len + 1"), False), (*late("", ("q_len - 4", "q_len + 1")), False), (*late("", ("- q_len - 4", "- q_len")), True), (*late("", ("kv <= q + kv - q_len - 4", "q <= q + kv - kv_len")), False),
+    (*late("", ("Compute Tanh F", "if any(not l < 3)\n        end\n        Compute Tanh F")), False), (*late("", ("Compute Tanh F and get F", "Copy F from register to shared and get F_stored")), False),
+    (*late("", ("Copy l (BM) in coordinate [L = q_block]", "Copy l (BM) in coordinate [L = 0]")), False), (*late("", ("grid q_block in q_len/BM reversed", "grid q_block in kv_len/BM")), False),
     (*shifted("> 0"), True), (*shifted("< 0"), False), (*shifted(">= 0"), False),
     (ROOM, MOST, 2, [SHIFT, MOST], True), (ROOM, SHIFT, 1, [], True), (SCALED, MOST, 2, [SCALED_SHIFT, MOST], False), (SCALED, SCALED_SHIFT, 1, [], False), (SCALED, MOST, 1, [], True),
     (SCALED, SCALED_SHIFT, 1, [SCALED_SHIFT.replace(" get ", " accumulate ")], False), (replaced(ROOM, ("Fill -1e30", "Fill 0")), MOST, 2, [SHIFT, MOST], False))

@@ -1,5 +1,6 @@
 """Proofs about Masks of TL Code by what other statements do with the elements that they take: conditions of whole numbers that hold
-for the same ones, elements that a later Mask takes anyway, and NaN that no choice of the largest looks at.
+for the same ones, elements that a later Mask takes anyway, NaN that no choice of the largest looks at, rounds in which nothing is left to choose from,
+and rows that are not stored.
 """
 import fractions
 import re
@@ -7,7 +8,7 @@ import re
 from equal_blocks import covers
 from equal_bounds import UNREADABLE, Drawn, before_a_colon, condition_of, draws, enclosing, lets_of
 from equal_conditions import Names, base, shape_of, tree_of
-from equal_logic import differ_within, hold_alike
+from equal_logic import Logic, differ_within, hold_alike, holds_below
 from equal_text import changes, depth_of, lines_under
 
 MASK = re.compile(r"\s*(Compute Mask (\w+)(?:, \S+)? in coordinate (\[[^]]*\])) where (.*)$")
@@ -124,6 +125,59 @@ def not_chosen(mutant, code):
     return "neither the largest element nor its place is that of NaN, and the place of minus infinity is not taken" if len(writes) == 2 else None
 
 
+def nothing_left(mutant, code):
+    """A round more or less in which the largest element of each row is chosen and taken out, where there are no more elements than
+    rounds: minus infinity is left, and its place is not taken."""
+    new, old, at = changes(mutant, code)
+    loops = [before_a_colon(x[0]) if len(x) == 1 else None for x in (new, old)]
+    if not all(loops) or loops[0][:2] != loops[1][:2] or loops[1][1] != "0":
+        return None
+    names, (body, end), depth = Names(code), lines_under(code, at), depth_of(old[0])
+    rounds = [Logic(names).sum_of(tree_of(x[2])) for x in loops]
+    parts = [re.match(p, x) for p, x in zip((r"\s*Compute RowMax (\w+) and get (\w+)$", r"\s*Compute RowArgMax (\w+) and get (\w+)$",
+                                             r"\s*Compute Mask (\w+) in coordinate \[[^]]*\] where (\w+) == (\w+)$"), body)]
+    if len(parts) != 3 or not all(parts) or len({x.group(1) for x in parts}) != 1 or parts[2].group(3) != parts[1].group(2) or any(set(x) != {""} for x in rounds):
+        return None
+    left, best, place, index = parts[0].group(1), parts[0].group(2), parts[1].group(2), parts[2].group(2)
+    count = names.known_length(index) if names.is_index(index) and names.length(index) in shape_of(code, left) else None
+    if count is None or len({left, best, place}) != 3 or min(x[""] for x in rounds) < count:
+        return None
+    for line in body[3:]:
+        given = re.match(r"\s*Compute Mask (\w+), \w+ (?:in coordinate \[[^]]*\] )?where (.*)$", line)
+        if not given or given.group(1) in (left, best, place) or f"{best} > log(0)" not in given.group(2).split(" and ") or re.search(r"\b(or|not)\b", given.group(2)):
+            return None
+    # What is left is made anew before, and nothing else looks at it.
+    outside = [(i, x) for i, x in enumerate(code) if not at <= i <= end and not x.strip().startswith("Allocate") and {left, best, place} & {base(w) for w in re.findall(r"\w+", x)}]
+    made = outside and re.match(rf"\s*Compute (?!Mask)\w+ (?!.*\b{left}\b.* and ).* and get {left}$", outside[0][1])
+    alone = all(i < at and depth_of(x) == depth and re.match(rf"\s*Compute .*\b{left}\b", x) for i, x in outside)
+    return "every element has been taken out before the last round" if made and alone and all(depth_of(x) >= depth for x in code[outside[0][0]:at]) else None
+
+
+# --- rows that are not stored -----------------------------------------------------------------------
+
+def rows_past_the_end(mutant, code):
+    """A Mask that takes nothing but elements of rows past the last one. Each row is computed by itself, and those are not stored."""
+    new, old, _ = changes(mutant, code)
+    m = [MASK.match(x) for x in new + old]
+    if len(old) != 1 or len(new) > 1 or not all(m) or len({x.group(2) for x in m}) != 1:
+        return None
+    block = re.match(r"\[(?:\w+, )*L = (\w+)", m[0].group(3))
+    grid = block and next((x.group(1) for x in (re.search(rf"\b{block.group(1)} in (\w+)/B\w+", x) for x in code if x.startswith("grid ")) if x), None)
+    tiles = [re.match(r"\s*Allocate ([\w, ]+) in register \w+ \((\w+)", x) for x in code]
+    rows = {n: x.group(2) for x in tiles if x for n in x.group(1).split(", ")}
+    if not grid or not rows.get(base(m[0].group(2)), "").startswith("B"):
+        return None
+    # Votes look at several rows, and so do products with a tile that comes from registers.
+    own = rows[base(m[0].group(2))]
+    stored = [re.match(r"\s*Copy (\w+) from register to shared", x) for x in code]
+    if any(re.search(r"\bany\(", x) for x in code) or any(x and rows.get(base(x.group(1))) == own for x in stored):
+        return None
+    if not all(re.search(rf"coordinate \[(?:\w+, )*L = {block.group(1)}\b", x) for x in code if re.search(r" to global( |$)", x)):
+        return None
+    names, shape = Names(code), shape_of(code, m[0].group(2))
+    return "only rows past the last one are taken, which are not stored" if all(holds_below(tree_of(f"not ({x.group(4)})"), names, shape | {grid}) for x in m) else None
+
+
 def of_masks(mutant, code):
     """Why a mutant says the same by what its Masks take; None: nothing is known."""
-    return same_places(mutant, code) or masked_anyway(mutant, code) or not_chosen(mutant, code)
+    return same_places(mutant, code) or masked_anyway(mutant, code) or not_chosen(mutant, code) or nothing_left(mutant, code) or rows_past_the_end(mutant, code)
