@@ -4,10 +4,11 @@ that a Mask makes of all that exists, products with them, and what is clamped to
 import math
 import re
 
-from equal_bounds import always
+from equal_bounds import always, enclosing
 from equal_conditions import Names, base, shape_of, tree_of
 from equal_elements import ALL, Ranges, either, function, known, of_two, sum_of
 from equal_logic import holds_below
+from equal_masks import rows_alone
 from equal_text import lines_under, real
 
 POINT = re.compile(r"Compute (\w+) (\w+)(?:, (.+?))?(?: in coordinate \[[^]]*\])? and (get|accumulate) (\w+)$")
@@ -92,7 +93,7 @@ class Points(Ranges):
         if line.startswith("Copy "):
             self.copy(line, state)
         elif line.startswith("Compute Mask "):
-            self.mask(line, state)
+            self.mask(i, line, state)
         elif line.startswith("Compute GEMM "):
             self.gemm(line, state)
         elif POINT.match(line):
@@ -117,14 +118,16 @@ class Points(Ranges):
         old = self.key(source, place)
         return self.put(state, key, state.get(old, ALL), f"{old} given" in state, state.get(f"{old} past"))
 
-    def mask(self, line, state):
-        m = re.match(r"Compute Mask (\w+)(?:, (-?[\d.]+))?(?: in coordinate \[[^]]*\])? where (.*)$", line)
+    def mask(self, i, line, state):
+        m = re.match(r"Compute Mask (\w+)(?:, (-?[\d.]+))?(?: in coordinate (\[[^]]*\]))? where (.*)$", line)
         if not m:
             return self.forget(target(line), state)
         key, value = self.key(m.group(1)), real(m.group(2)) if m.group(2) else -math.inf
         old, past = state.get(key, ALL), state.get(f"{key} past")
-        condition, found = tree_of(m.group(3)), (value, value)
-        if not holds_below(condition, self.names, shape_of(self.code, m.group(1))):    # of axes that the tile has whole
+        condition, found, axes = tree_of(m.group(4)), (value, value), shape_of(self.code, m.group(1))
+        if not any(re.match(r"\s*for ", self.code[k]) for k in enclosing(self.code, i)):
+            axes = axes | {rows_alone(self.code, i, m.group(1), m.group(3) or "")}
+        if not holds_below(condition, self.names, axes):     # of axes that the tile has whole, and of rows that are stored
             whole = past is not None and holds_below(condition, self.names)
             found = either(past if whole else old, found)
         return self.put(state, key, found, f"{key} given" in state and math.isfinite(value))

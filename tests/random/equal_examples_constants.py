@@ -104,6 +104,12 @@ def hidden(line, condition="kv >= q or kv < q", *changes):
     return text, f"        {line}", 1, []
 
 
+def ended(condition="q < q_len", *changes):
+    """What is made 0 in the end, of all rows that are stored."""
+    end = f"    Compute Add r, 0.5 and get r\n    Compute Mask r, 0 in coordinate [L = q_block] where {condition}"
+    return replaced(MASKED, ("x > kv + x - kv_len", "x > 3"), ("    Compute Add r, 0.5 and get r", end), *changes), "        Compute Tanh S and get S", 1, []
+
+
 AGAIN = "        Compute GEMM Q_register, K_stored.T and get S by m16n8k16"
 FEWER = [ROUNDS.replace("max", "min")]
 IN_CONSTANTS = (
@@ -117,6 +123,9 @@ IN_CONSTANTS = (
     (*fewer(("Multiply K_wide, c", "Divide K_wide, c")), False), (*fewer(("let c = scale/3.0", "let c = 3.0/scale")), False), (*fewer(("select(kv < factor, c, 0.25)", "select(kv < factor, log(0), 0.25)")), False),
     (*fewer(("Compute Tanh S", "Compute Exp2 S")), False), (*fewer(("Compute Cast K_register", "Compute Add K_register, 1")), False), (*fewer(("(BN, d) swizzled 128\nrole", "(BN, d) swizzled 128 in place of Q\nrole")), False),
     (*fewer(("K_wide, c and", "K_wide, r and")), True), (*fewer(("Fill 0 and get r", "Fill 0 and get r\n    Compute Exp2 r and get S"), ("K_wide, c and", "K_wide, S and")), False), (*fewer(("Output Z f32 (q in q_len)", "Output Z f32 (q in q_len)\nOutput K bf16 (kv in kv_len, x in d)"), ("Input  K bf16 (kv in kv_len, x in d)\n", "")), False),
+    *((replaced(MASKED, ("x > kv + x - kv_len", x)), f"            Compute Mask K_wide, 0 in coordinate [L = j] where {x}", 1, [], same) for x, same in (("x >= kv + 64", True), ("x >= kv + 63", False))),
+    (*ended(), True), (*ended("q < q_len - 1"), False), (*ended("q < q_len and kv < 3"), False), (*ended("q < q_len", ("[L = q_block] from register to global", "[L = 0] from register to global")), False),
+    (*ended("q < q_len", ("    Copy r (BM)", "    if any(r < 1)\n        Compute Add r, 1 and get r\n    end\n    Copy r (BM)")), False), (*ended("q < q_len", ("    Wait Q_shared", "    if any(r < 1)\n        Compute Add r, 1 and get r\n    end\n    Wait Q_shared")), True),
     (*hidden("Compute Multiply S, 3.5 and get S"), True), (*hidden("Compute Add S, 3.5 and get S"), True), (*hidden("Compute Multiply S, -3.5 and get S"), False), (*hidden("Compute Multiply S, c and get S"), False),
     (*hidden("Compute Multiply S, 3.5 and get S", "kv > q or kv < q"), False), (*hidden("Compute Multiply S, 3.5 and get S", "kv > q or kv < q + 1"), True), (*hidden("Compute Multiply S, 3.5 and get S", "kv >= kv_len or kv < q"), False),
     # Columns that a tile has all of: those past the end of an axis in blocks are none of them.

@@ -166,6 +166,7 @@ IN_MASKS = (
     (*late(""), True), (*late("q_len - 5"), True), (*late("q_len + 1"), False), (*late("", ("q_len - 4", "q_len + 1")), False), (*late("", ("- q_len - 4", "- q_len")), True), (*late("", ("kv <= q + kv - q_len - 4", "q <= q + kv - kv_len")), False),
     (*late("", ("Compute Tanh F", "if any(not l < 3)\n        end\n        Compute Tanh F")), False), (*late("", ("Compute Tanh F and get F", "Copy F from register to shared and get F_stored")), False),
     (*late("", ("Copy l (BM) in coordinate [L = q_block]", "Copy l (BM) in coordinate [L = 0]")), False), (*late("", ("grid q_block in q_len/BM reversed", "grid q_block in kv_len/BM")), False),
+    (*late("", ("q + kv - q_len - 4", "0 and kv < 0")), True), (*late("", ("q + kv - q_len - 4", "0 and kv < 1")), False),
     (*shifted("> 0"), True), (*shifted("< 0"), False), (*shifted(">= 0"), False),
     (ROOM, MOST, 2, [SHIFT, MOST], True), (ROOM, SHIFT, 1, [], True), (SCALED, MOST, 2, [SCALED_SHIFT, MOST], False), (SCALED, SCALED_SHIFT, 1, [], False), (SCALED, MOST, 1, [], True),
     (SCALED, SCALED_SHIFT, 1, [SCALED_SHIFT.replace(" get ", " accumulate ")], False), (replaced(ROOM, ("Fill -1e30", "Fill 0")), MOST, 2, [SHIFT, MOST], False))

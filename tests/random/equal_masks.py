@@ -155,29 +155,38 @@ def nothing_left(mutant, code):
 
 # --- rows that are not stored -----------------------------------------------------------------------
 
-def rows_past_the_end(mutant, code):
-    """A Mask that takes nothing but elements of rows past the last one. Each row is computed by itself, and those are not stored."""
+def rows_alone(code, first, tile, coordinate):
+    """The length of the rows that a tile has, from a line on where each row is computed by itself and those past the last one are not
+    stored; None: it is not known."""
+    block = re.match(r"\[(?:\w+, )*L = (\w+)", coordinate)
+    length = block and next((x.group(1) for x in (re.search(rf"\b{block.group(1)} in (\w+)/B\w+", x) for x in code if x.startswith("grid ")) if x), None)
+    tiles = [re.match(r"\s*Allocate ([\w, ]+) in register \w+ \((\w+)", x) for x in code]
+    rows = {n: x.group(2) for x in tiles if x for n in x.group(1).split(", ")}
+    own = rows.get(base(tile), "")
+    if not length or not own.startswith("B"):
+        return None
+    # Votes look at several rows, and so do products with a tile that comes from registers.
+    shared = [re.match(r"\s*Copy (\w+) from register to shared", x) for x in code[first:]]
+    if any(re.search(r"\bany\(", x) for x in code[first:]) or any(x and rows.get(base(x.group(1))) == own for x in shared):
+        return None
+    stored = [x for x in code[first:] if re.search(r" to global( |$)", x)]
+    return length if all(re.search(rf"coordinate \[(?:\w+, )*L = {block.group(1)}\b", x) for x in stored) else None
+
+
+def takes_nothing(mutant, code):
+    """A Mask that takes no element, or nothing but elements of rows past the last one."""
     new, old, _ = changes(mutant, code)
     m = [MASK.match(x) for x in new + old]
     if len(old) != 1 or len(new) > 1 or not all(m) or len({x.group(2) for x in m}) != 1:
         return None
-    block = re.match(r"\[(?:\w+, )*L = (\w+)", m[0].group(3))
-    grid = block and next((x.group(1) for x in (re.search(rf"\b{block.group(1)} in (\w+)/B\w+", x) for x in code if x.startswith("grid ")) if x), None)
-    tiles = [re.match(r"\s*Allocate ([\w, ]+) in register \w+ \((\w+)", x) for x in code]
-    rows = {n: x.group(2) for x in tiles if x for n in x.group(1).split(", ")}
-    if not grid or not rows.get(base(m[0].group(2)), "").startswith("B"):
-        return None
-    # Votes look at several rows, and so do products with a tile that comes from registers.
-    own = rows[base(m[0].group(2))]
-    stored = [re.match(r"\s*Copy (\w+) from register to shared", x) for x in code]
-    if any(re.search(r"\bany\(", x) for x in code) or any(x and rows.get(base(x.group(1))) == own for x in stored):
-        return None
-    if not all(re.search(rf"coordinate \[(?:\w+, )*L = {block.group(1)}\b", x) for x in code if re.search(r" to global( |$)", x)):
-        return None
     names, shape = Names(code), shape_of(code, m[0].group(2))
-    return "only rows past the last one are taken, which are not stored" if all(holds_below(tree_of(f"not ({x.group(4)})"), names, shape | {grid}) for x in m) else None
+    conditions = [tree_of(f"not ({x.group(4)})") for x in m]
+    if all(holds_below(x, names, shape) for x in conditions):
+        return "no element is taken"
+    length = rows_alone(code, 0, *m[0].group(2, 3))
+    return "only rows past the last one are taken, which are not stored" if length and all(holds_below(x, names, shape | {length}) for x in conditions) else None
 
 
 def of_masks(mutant, code):
     """Why a mutant says the same by what its Masks take; None: nothing is known."""
-    return same_places(mutant, code) or masked_anyway(mutant, code) or not_chosen(mutant, code) or nothing_left(mutant, code) or rows_past_the_end(mutant, code)
+    return same_places(mutant, code) or masked_anyway(mutant, code) or not_chosen(mutant, code) or nothing_left(mutant, code) or takes_nothing(mutant, code)
