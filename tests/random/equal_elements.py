@@ -319,6 +319,14 @@ def masked_later(mutant, code):
     return "the statement beside it leaves what the Mask puts there as it is" if kept else None
 
 
+def made_anew(body, name):
+    """Whether the first thing that is done with a tile in each round of a loop is that it is written, whole, by what is always done."""
+    named = [i for i, x in enumerate(body) if name in [base(w) for w in re.findall(r"\w+", x)]]
+    written = named and re.match(rf"\s*Compute (?!Mask|GEMM)\w+ (?!.*\b{name}\b.* and ).* and get {name}$", body[named[0]])
+    around = set(enclosing(body, named[0])) if written else set()
+    return bool(written) and not any(re.match(r"\s*if ", body[k]) for k in around) and all(around <= set(enclosing(body, i)) for i in named)
+
+
 def rounds_more(mutant, code):
     """A round more, which changes no element of what is read after the loop."""
     new, old, at = changes(mutant, code)
@@ -327,7 +335,8 @@ def rounds_more(mutant, code):
         return None
     names = Names(code)
     rounds = names.lets.get(b[2], b[2])
-    if not rounds.isdigit() or any(before_a_colon(code[i]) or re.match(r"\s*for ", code[i]) for i in enclosing(code, at)):
+    around = [i for i in enclosing(code, at) if re.match(r"\s*for ", code[i])]
+    if not rounds.isdigit():
         return None
     body, end = lines_under(code, at)
     after = {base(x) for line in code[end:] for x in re.findall(r"\w+", line)}
@@ -339,7 +348,7 @@ def rounds_more(mutant, code):
         if any(x is not None and x <= int(rounds) for x in below):
             continue                                    # it holds for no element then
         m = m or re.match(r"\s*Compute \w+ .* and (?:get|accumulate) (\w+)$", line)
-        if not m or base(m.group(1)) in after:
+        if not m or base(m.group(1)) in after or around and not made_anew(lines_under(code, around[-1])[0], base(m.group(1))):
             return None
     return "a round more, which changes nothing that is read after the loop"
 

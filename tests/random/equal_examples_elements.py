@@ -135,6 +135,30 @@ IN_ELEMENTS += (
     never(False, "not (q > 3 or kv > 5)", "Tanh S"), never(False, "kv % 2 == 1", "Tanh S"))
 WINDOWED = [x.replace("for j = 0:blocks", "for j = first:blocks").replace("if j == 0", "if j == first") for x in scored("kv >= q + 11 and kv <= q + 30", "Compute Tanh S and get S")]
 IN_ELEMENTS += ((WINDOWED, VOTE, 8, [], False),)
+# The largest of each tile of a grid, one after the other; what is left may come from the tile before.
+BEST = """kernel best for h200
+let most = 8, d = 64, BM = 128
+Output Best i32 (q in q_len, most_index in most)
+role math with 2 warpgroups
+    Allocate left in register f32 (BM, d) as mma_C
+    Allocate top in register i32 (BM, most) as mma_C
+    Allocate best, place in register f32 (BM) as rows of left
+    for tile in grid
+        Compute Cast E and get left
+        Compute Fill -1 and get top
+        for i = 0:most
+            Compute RowMax left and get best
+            Compute RowArgMax left and get place
+            Compute Mask left in coordinate [L = q_block] where x == place
+            Compute Mask top, place in coordinate [L = q_block] where most_index == i and best > log(0)
+        end
+        Copy top (BM, most) in coordinate [L = q_block] from register to global and get Best
+    end
+end""".splitlines()
+IN_ELEMENTS += tuple((*line("\n".join(BEST).replace(old, new).splitlines(), "for i = 0:most", "for i = 0:most + 1"), same) for old, new, same in (
+    ("Cast E", "Cast E", True), ("Cast E and", "Add E, left and", False), ("        Compute Cast E and get left\n", "", False), ("Compute Cast E and get left", "Compute Cast E and accumulate left", False),
+    ("Compute Fill -1 and get top", "Compute Cast best and get top", False), ("        Compute Cast E and get left", "        if first(tile)\n            Compute Cast E and get left\n        end", False),
+    ("        Copy top", "        Copy left (BM, d) in coordinate [L = q_block] from register to global and get Z\n        Copy top", False)))
 LARGEST = """kernel largest for a100
 Input  alpha f32
 let e = 64, BM = 32
