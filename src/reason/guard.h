@@ -14,7 +14,7 @@ enum {
         3, /* of weights of 8 bits, which end at 448: a maximum's is 2^3 when it is set */
     GUARD_BYTE_MOST = 8, /* and 2^8 where it is set by every block */
     GUARD_FEW = 4,       /* "few" means at most 1/4 of a block's columns */
-    GUARD_UPPER_STEPS = 3
+    GUARD_SHIFT_STEPS = 3
 };
 
 /* The standard form in one loop, statement by statement. */
@@ -30,11 +30,11 @@ typedef struct guard_form {
     tl_statement *difference; /* scores may lie far out: Subtract S, m and get S */
     tl_statement *bias;       /* MultiplyAdd S, c, shift and get S; else Multiply S, c */
     tl_statement *fused;      /* beside a difference, under the vote: one operation */
-    tl_statement *upper[GUARD_UPPER_STEPS]; /* its shift, once a row; NULL: none */
-    tl_statement *power;                    /* Exp2 S and get S */
-    tl_statement *rescale;                  /* Multiply l, alpha and get l */
-    tl_statement *add;                      /* RowSum S and accumulate l */
-    tl_statement *sums[GUARD_SUMS_MAX];     /* Multiply A, alpha and get A */
+    tl_statement *shifts[GUARD_SHIFT_STEPS]; /* its shift, once a row; NULL: none */
+    tl_statement *power;                     /* Exp2 S and get S */
+    tl_statement *rescale;                   /* Multiply l, alpha and get l */
+    tl_statement *add;                       /* RowSum S and accumulate l */
+    tl_statement *sums[GUARD_SUMS_MAX];      /* Multiply A, alpha and get A */
     int sum_count;
     tl_statement *cast; /* Cast S and get P */
     str s, m, l, alpha, m_old, shift_name;

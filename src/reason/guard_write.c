@@ -57,7 +57,7 @@ void guard_lift_shift(reason *r, guard_form *g) {
 
 static void append_shift(reason *r, tl_block *block, const guard_form *g) {
     append_copy(r, block, g->shift);
-    for (int i = 0; i < GUARD_UPPER_STEPS; i++) append_copy(r, block, g->upper[i]);
+    for (int i = 0; i < GUARD_SHIFT_STEPS; i++) append_copy(r, block, g->shifts[i]);
 }
 
 /* The maximum moves with this block; what was summed up so far is rescaled. */

@@ -78,7 +78,7 @@ random = np.random.default_rng(5)
 def level_rows():
     """(heads, rows, keys). In the first head a warp's 16 rows have like levels, in the second each has its own."""
     inf, least = -np.inf, float(np.finfo(np.float32).min)
-    ways = [[x] * GROUPS for x in (-1e9, -2.5e8, -6e9, -1e15, -5e29, -1e30, -3e38, least, inf, 1e9, 0)]
+    ways = [[x] * GROUPS for x in (-1e4, -1e6, -4e6, -1e9, -2.5e8, -6e9, -1e15, -5e29, -1e30, -3e38, least, inf, 1e9, 0)]
     ways += [way for x in (-1e9, -3e9, -1e20, -1e30, -3e38, inf)
              for way in ([x, 0, 0, 0], [x, x, x, 0], [0, x, x, x], [0, 0, 0, x], [x, 0, x, 0], [x, -30, 0, 20])]
     ways += [[-1e9, -3e38, -1e9, inf], [-3e38, inf, -1e9, -1e9], [inf, -1e9, -1e9, 0], [-1e12, -1e10, -1e8, 0],
