@@ -28,6 +28,24 @@ bool str_ends(str a, str suffix) {
            str_equal((str){a.data + a.length - suffix.length, suffix.length}, suffix);
 }
 
+bool str_is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+const char *str_find_word(str text, str name) {
+    for (size_t at = 0; at + name.length <= text.length; at++) {
+        const char *found = memchr(text.data + at, name.data[0], text.length - at);
+        if (!found) return NULL;
+        at = (size_t)(found - text.data);
+        if (at + name.length > text.length) return NULL;
+        if (memcmp(found, name.data, name.length) != 0) continue;
+        bool starts = at == 0 || !str_is_word(found[-1]);
+        bool ends = at + name.length == text.length || !str_is_word(found[name.length]);
+        if (starts && ends) return found;
+    }
+    return NULL;
+}
+
 static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }

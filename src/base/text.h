@@ -31,6 +31,8 @@ bool str_is(str a, const char *c_string);
 bool str_starts(str a, str prefix);
 bool str_ends(str a, str suffix);
 str str_trim(str a);
+bool str_is_word(char c);                      /* a letter of ASCII, a digit or '_' */
+const char *str_find_word(str text, str name); /* where it stands as a whole word; NULL: nowhere */
 /* Cuts the part before 'separator' off *rest; without a separator, all of it. */
 str str_cut(str *rest, char separator);
 str str_copy(arena *a, str s);

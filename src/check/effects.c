@@ -4,14 +4,6 @@
 
 /* --- channels --------------------------------------------------------------------------------- */
 
-static void trace(machine *mc, machine_process *p, const model_step *step, events_kind kind,
-                  int tile, int cursor, int64_t generation) {
-    if (p->sync->executor) return;
-    events_record record = {kind, (int)(step - mc->model->roles[p->sync->role].steps), tile, cursor,
-                            (int)generation};
-    list_push(mc->memory, &p->trace, record);
-}
-
 static machine_outcome fill(machine *mc, machine_process *p, const model_step *step,
                             const machine_origin *origin) {
     int tile = step->target.tile;
@@ -25,7 +17,7 @@ static machine_outcome fill(machine *mc, machine_process *p, const model_step *s
         machine_generation made = {.by = step->statement, .origin = *origin};
         list_push(mc->memory, &channel->generations, made);
     }
-    trace(mc, p, step, EVENT_FILL, tile, -1, generation);
+    machine_trace(mc, p, EVENT_FILL, tile, -1, generation);
     return MACHINE_MOVED;
 }
 
@@ -324,7 +316,7 @@ static machine_outcome act_wait(machine *mc, machine_process *p, const model_ste
         if (cursor < 0) return MACHINE_MOVED;
         answer = channels_wait(mc->sync, p->sync, tile, cursor);
         if (answer.fault == CHANNELS_BLOCKED) return MACHINE_BLOCKED;
-        trace(mc, p, step, EVENT_WAIT, tile, cursor, answer.generation);
+        machine_trace(mc, p, EVENT_WAIT, tile, cursor, answer.generation);
         p->waited_at[cursor] = step->statement;
         return MACHINE_MOVED;
     case SUBJECT_REGISTER:
@@ -347,7 +339,7 @@ static void act_release(machine *mc, machine_process *p, const model_step *step)
         bool is_gone = answer.fault == CHANNELS_OK || answer.fault == CHANNELS_READ_IN_FLIGHT;
         synced(mc, step, answer, tile, step->what.name);
         if (is_gone && step->subject == SUBJECT_CHANNEL)
-            trace(mc, p, step, EVENT_RELEASE, tile, cursor, answer.generation);
+            machine_trace(mc, p, EVENT_RELEASE, tile, cursor, answer.generation);
     } else if (step->subject == SUBJECT_TURN) {
         synced(mc, step, channels_release_turn(mc->sync, p->sync, step->turn), -1,
                mc->model->turns[step->turn].name);

@@ -30,6 +30,13 @@ events_finding *machine_report(machine *mc, events_fault fault, const tl_stateme
     return &mc->findings.items[mc->findings.count - 1];
 }
 
+void machine_trace(machine *mc, machine_process *p, events_kind kind, int tile, int cursor,
+                   int64_t generation) {
+    if (p->sync->executor) return;
+    events_record record = {kind, p->at, tile, cursor, (int)generation};
+    list_push(mc->memory, &p->trace, record);
+}
+
 /* --- starting a run --------------------------------------------------------------------------- */
 
 static void make_processes(machine *mc) {
@@ -211,10 +218,7 @@ static void enter_if(machine *mc, machine_process *p, const model_step *step) {
     bool is_voted, taken = way_of(mc, p, step, &is_voted);
     if (!taken) leave_out(mc, p, step);
     if (!taken) {
-        if (step->commits && !p->sync->executor) {
-            events_record record = {EVENT_SKIP, p->at, -1, -1, step->commits};
-            list_push(mc->memory, &p->trace, record);
-        }
+        if (step->commits) machine_trace(mc, p, EVENT_SKIP, -1, -1, step->commits);
         p->at = step->other + 1;
         return;
     }
@@ -275,10 +279,7 @@ static void end_tile(machine *mc, machine_process *p, const model_step *step) {
         }
     }
     bool goes_on = ++p->tile_number < mc->tiles_to_walk;
-    if (!p->sync->executor) {
-        events_record record = {EVENT_TILE, p->at, -1, -1, goes_on};
-        list_push(mc->memory, &p->trace, record);
-    }
+    machine_trace(mc, p, EVENT_TILE, -1, -1, goes_on);
     if (!goes_on) {
         p->at++;
         return;

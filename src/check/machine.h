@@ -123,6 +123,10 @@ machine_outcome machine_act(machine *mc, machine_process *p, const model_step *s
 events_finding *machine_report(machine *mc, events_fault fault, const tl_statement *at, int tile,
                                str name);
 
+/* Notes in the trace of a role's executor 0 what the step that it is at does. */
+void machine_trace(machine *mc, machine_process *p, events_kind kind, int tile, int cursor,
+                   int64_t generation);
+
 /* The length of a tile's axis in this run; false when it is not known. */
 bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length);
 /* Does the condition of a Mask hold for all elements of its tile whose index on 'axis' is one of

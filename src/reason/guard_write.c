@@ -451,10 +451,8 @@ void guard_write(reason *r, guard_form *g) {
                                          powers(r, g, " // inside the lane")));
         append_quote(
             &tail, under_later(r, g, powers_as(r, g, g->is_rounded, true, " // inside the lane")));
-    } else if (g->fused) {
-        append_quote(&tail, powers_as(r, g, g->is_rounded, true, " // inside the lane"));
     } else {
-        append_quote(&tail, powers(r, g, " // inside the lane"));
+        append_quote(&tail, powers_as(r, g, g->is_rounded, true, " // inside the lane"));
     }
     if (columns > 0)
         append_quote(&tail, reason_under(r, at_first, "its later columns", first_again(r, g)));

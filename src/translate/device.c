@@ -24,13 +24,11 @@ static const str width_mark = {"@N", 2};
  * wrapper is called; of a macro its name.
  */
 static str defined_name(str text) {
-    const char *macro = emit_find_word(text, STR("define"));
+    const char *macro = str_find_word(text, STR("define"));
     if (macro && text.data[0] == '#') {
         str rest = {macro + 7, text.length - (size_t)(macro + 7 - text.data)};
         size_t length = 0;
-        while (length < rest.length &&
-               (isalnum((unsigned char)rest.data[length]) || rest.data[length] == '_'))
-            length++;
+        while (length < rest.length && str_is_word(rest.data[length])) length++;
         return (str){rest.data, length};
     }
     for (size_t i = 0; i + 4 < text.length; i++) {
@@ -165,10 +163,6 @@ typedef struct names {
     uint32_t mask;
 } names;
 
-static bool is_word(char c) {
-    return isalnum((unsigned char)c) || c == '_';
-}
-
 /* The slot of a name: its own, or the free one that it would have. */
 static paragraph **slot_of(const names *n, str name) {
     uint32_t hash = 2166136261u; /* FNV-1a */
@@ -192,7 +186,7 @@ static names names_of(emit *t, paragraphs *all) {
  */
 static void mark_used(const names *n, str text) {
     for (size_t i = 0, end; i < text.length; i = end + 1) {
-        for (end = i; end < text.length && is_word(text.data[end]);) end++;
+        for (end = i; end < text.length && str_is_word(text.data[end]);) end++;
         paragraph *p = end > i ? *slot_of(n, (str){text.data + i, end - i}) : NULL;
         if (!p || p->is_used) continue;
         p->is_used = true;

@@ -249,8 +249,7 @@ void emit_loop_from(emit *t, const char *variable, int from, int to, int step);
 void emit_write(emit *t, text_buffer *out); /* the kept lines */
 /* From here on lines are about the statement; returns what they were about before. */
 const tl_statement *emit_about(emit *t, const tl_statement *s);
-bool emit_mentions(str text, str name);         /* as a whole word */
-const char *emit_find_word(str text, str name); /* where; NULL: nowhere */
+bool emit_mentions(str text, str name); /* as a whole word */
 /* The text with a value for a variable; [m16], the subscript of the only row tile, goes. */
 str emit_with(emit *t, str text, str variable, str value);
 void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)

@@ -6,38 +6,18 @@
  */
 #include "translate/emit.h"
 
-#include <ctype.h>
 #include <string.h>
 
-static bool is_word(char c) {
-    return isalnum((unsigned char)c) || c == '_';
-}
-
-/* Where 'name' stands as a whole word; NULL: nowhere. */
-const char *emit_find_word(str text, str name) {
-    for (size_t at = 0; at + name.length <= text.length; at++) {
-        const char *found = memchr(text.data + at, name.data[0], text.length - at);
-        if (!found) return NULL;
-        at = (size_t)(found - text.data);
-        if (at + name.length > text.length) return NULL;
-        if (memcmp(found, name.data, name.length) != 0) continue;
-        bool starts = at == 0 || !is_word(found[-1]);
-        bool ends = at + name.length == text.length || !is_word(found[name.length]);
-        if (starts && ends) return found;
-    }
-    return NULL;
-}
-
 bool emit_mentions(str text, str name) {
-    return emit_find_word(text, name) != NULL;
+    return str_find_word(text, name) != NULL;
 }
 
 str emit_with(emit *t, str text, str variable, str value) {
     text_buffer out;
-    const char *found = emit_find_word(text, variable);
+    const char *found = str_find_word(text, variable);
     if (!found) return text;
     text_init_in(&out, t->memory);
-    for (; found; found = emit_find_word(text, variable)) {
+    for (; found; found = str_find_word(text, variable)) {
         size_t before = (size_t)(found - text.data), length = variable.length;
         bool goes = str_is(variable, "m16") && before && found[-1] == '[' && found[length] == ']';
         text_add(&out, (str){text.data, before - goes});

@@ -160,7 +160,7 @@ static str type_of(emit *t, str name) {
         str text = str_trim(line->text), before = STR("const ");
         if (str_starts(text, before))
             text = (str){text.data + before.length, text.length - before.length};
-        const char *end = emit_find_word(text, name);
+        const char *end = str_find_word(text, name);
         return str_copy(t->memory, (str){text.data, (size_t)(end - text.data - 1)});
     }
     return STR("int");

@@ -4,7 +4,6 @@
 #include "verify/limits.h"
 #include "verify/random.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -219,21 +218,11 @@ static double whole_value(const case_data *data, uint64_t i, drawn_scalar kind) 
     }
 }
 
-static bool is_of_a_name(char c) {
-    return c == '_' || isalnum((unsigned char)c);
-}
-
 /* Does a line say a name after a begin such as "Compute Max "? */
 static bool says(str line, str begin, str name) {
     if (!str_starts(line, begin)) return false;
-    for (size_t i = begin.length; i + name.length <= line.length; i++) {
-        size_t end = i + name.length;
-        bool is_here = memcmp(line.data + i, name.data, name.length) == 0;
-        bool is_whole = !is_of_a_name(line.data[i - 1]) &&
-                        (end == line.length || !is_of_a_name(line.data[end]));
-        if (is_here && is_whole) return true;
-    }
-    return false;
+    str rest = {line.data + begin.length, line.length - begin.length};
+    return str_find_word(rest, name) != NULL;
 }
 
 /* Does a statement that begins in one of two ways say a name? */

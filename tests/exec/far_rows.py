@@ -21,6 +21,7 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from rows import bfloat, loaded, stored, worst_logarithm, worst_row  # noqa: E402
 from sampling import sampled  # noqa: E402
 
 FLASHTL = str(pathlib.Path(sys.argv[1]).resolve())
@@ -93,12 +94,6 @@ def level_rows():
     return np.concatenate([alike, mixed])
 
 
-def bfloat(x):
-    with np.errstate(over="ignore"):
-        bits = np.asarray(x).astype(np.float32).view(np.uint32)
-    return np.where(np.isinf(x), bits & 0xffff0000, (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000).astype(np.uint32).view(np.float32)
-
-
 def finite(x, dtype):
     """The nearest of the type, the largest where that would be infinite."""
     near = bfloat(np.maximum(x, -3.38e38)) if dtype == "bf16" else np.asarray(x).astype(np.float32)
@@ -135,17 +130,6 @@ def problem(dtype, level_type, d, levels, add):
     return {"Q": q, "K": k, "V": v, "level": level}, p / np.maximum(sums, 1e-30) @ v, lse
 
 
-def stored(x, dtype):
-    if dtype == "bf16":
-        return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return x.astype(np.float16 if dtype == "f16" else np.float32)
-
-
-def loaded(name, dtype):
-    x = np.load(f"{name}.npy")
-    return (x.astype(np.uint32) << 16).view(np.float32).astype(np.float64) if dtype == "bf16" and x.dtype == np.uint16 else x.astype(np.float64)
-
-
 def run(gpu, on, inputs, outputs, options):
     command = [FLASHTL, "run", "far_rows.tl", "--gpu", gpu, "--on", on, *options]
     command += [word for name in inputs for word in ("--in", f"{name}={name}.npy")]
@@ -156,21 +140,6 @@ def run(gpu, on, inputs, outputs, options):
         sys.exit(77)
     if done.returncode:
         raise SystemExit(f"far_rows.py: {' '.join(command)}: {done.stdout}{done.stderr}")
-
-
-def worst_row(got, want):
-    """(relative rms, head, row); not a number counts as infinite, and what is not 0 where 0 is right."""
-    size = np.linalg.norm(want, axis=-1)
-    off = np.linalg.norm(got - want, axis=-1)
-    errors = np.where(size > 0, off / np.where(size > 0, size, 1), np.where(off > 0, np.inf, 0))
-    errors = np.where(np.isfinite(got).all(-1), errors, np.inf)
-    return errors.max(), *np.unravel_index(errors.argmax(), errors.shape)
-
-
-def worst_logarithm(got, want):
-    with np.errstate(invalid="ignore"):
-        errors = np.abs(got - want) / np.maximum(np.abs(want), 1)
-    return np.where(got == want, 0, np.where(np.isfinite(errors), errors, np.inf)).max()
 
 
 def say(is_right, *words):

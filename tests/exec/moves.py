@@ -22,6 +22,7 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from rows import bfloat, loaded, stored, worst_logarithm, worst_row  # noqa: E402
 from sampling import sampled  # noqa: E402
 
 FLASHTL = str(pathlib.Path(sys.argv[1]).resolve())
@@ -52,14 +53,7 @@ def level_rows():
 
 
 def rounded(x, dtype):
-    if dtype == "f16":
-        return x.astype(np.float16).astype(np.float64)
-    bits = x.astype(np.float32).view(np.uint32)
-    return ((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000).astype(np.uint32).view(np.float32).astype(np.float64)
-
-
-def stored(x, dtype):
-    return x.astype(np.float16) if dtype == "f16" else (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return (x.astype(np.float16) if dtype == "f16" else bfloat(x)).astype(np.float64)
 
 
 def problem(dtype, d):
@@ -92,21 +86,7 @@ def run(program, arrays, dtype, on, has_lse):
         sys.exit(77)
     if done.returncode:
         raise SystemExit(f"{program}: {done.stdout}{done.stderr}")
-    out = np.load("O.npy")
-    out = out.astype(np.float64) if dtype == "f16" else (out.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return out[0], np.load("lse.npy")[0].astype(np.float64) if has_lse else None
-
-
-def worst_row(got, want):
-    """(relative rms, head, row); not a number counts as infinite."""
-    errors = np.linalg.norm(got - want, axis=-1) / np.linalg.norm(want, axis=-1)
-    errors = np.where(np.isfinite(got).all(-1), errors, np.inf)
-    return errors.max(), *np.unravel_index(errors.argmax(), errors.shape)
-
-
-def worst_logarithm(got, want):
-    errors = np.abs(got - want) / np.maximum(np.abs(want), 1)
-    return np.where(np.isfinite(got), errors, np.inf).max()
+    return loaded("O", dtype)[0], loaded("lse", "f32")[0] if has_lse else None
 
 
 def reasoned(gpu, dtype, d, has_lse):

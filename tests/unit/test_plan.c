@@ -79,36 +79,33 @@ static void empty_work_is_no_launch(void **state) {
     assert_int_equal(launch.grid, 32);
 }
 
+/* The blocks that are launched for these lengths where K, V and O have other roles. */
+static int64_t grid_of(ftl_tensor_role k, ftl_tensor_role v, ftl_tensor_role o, int64_t q_len,
+                       int64_t kv_len) {
+    ftl_plan_tensor tensors[4];
+    memcpy(tensors, sample_tensors, sizeof tensors);
+    tensors[1].role = k;
+    tensors[2].role = v;
+    tensors[3].role = o;
+    ftl_plan plan = sample_plan;
+    plan.tensors = tensors;
+    sample_call call = sample_arguments(2, 8, 4, q_len, kv_len);
+    assert_true(resolve(&plan, &call));
+    return launch.grid;
+}
+
 /* The first kernel of a split: all that it writes is read by the next one. */
 static void a_kernel_may_write_workspace_alone(void **state) {
     (void)state;
-    ftl_plan_tensor tensors[4];
-    memcpy(tensors, sample_tensors, sizeof tensors);
-    tensors[3].role = FTL_WORKSPACE;
-    ftl_plan plan = sample_plan;
-    plan.tensors = tensors;
-    sample_call call = sample_arguments(2, 8, 4, 100, 200);
-    assert_true(resolve(&plan, &call));
-    assert_int_equal(launch.grid, 32);
-    tensors[1].role = FTL_WORKSPACE; /* of what an earlier kernel left nothing matters here */
-    tensors[3].role = FTL_OUTPUT;
-    call = sample_arguments(2, 8, 4, 0, 200);
-    assert_true(resolve(&plan, &call));
-    assert_int_equal(launch.grid, 0);
+    assert_int_equal(grid_of(FTL_INPUT, FTL_INPUT, FTL_WORKSPACE, 100, 200), 32);
+    /* Of what an earlier kernel left nothing matters here. */
+    assert_int_equal(grid_of(FTL_WORKSPACE, FTL_INPUT, FTL_OUTPUT, 0, 200), 0);
 }
 
 /* Beside an output that is empty: `kv_len` keys of V, which are none. */
 static void workspace_is_written_beside_empty_outputs(void **state) {
     (void)state;
-    ftl_plan_tensor tensors[4];
-    memcpy(tensors, sample_tensors, sizeof tensors);
-    tensors[2].role = FTL_OUTPUT;
-    tensors[3].role = FTL_WORKSPACE;
-    ftl_plan plan = sample_plan;
-    plan.tensors = tensors;
-    sample_call call = sample_arguments(2, 8, 4, 100, 0);
-    assert_true(resolve(&plan, &call));
-    assert_int_equal(launch.grid, 32);
+    assert_int_equal(grid_of(FTL_INPUT, FTL_OUTPUT, FTL_WORKSPACE, 100, 0), 32);
 }
 
 static void names_what_is_wrong(void **state) {
