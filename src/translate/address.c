@@ -23,7 +23,7 @@ typedef struct route {
     bool row_affine, failed;
     bool may_lie_across; /* columns need not lie side by side */
     str selected;        /* the conditions of `select`, at the row asked for */
-    int rows;            /* of the tile */
+    int section;         /* rows of the tile, or of parts of it, that a folded index does not cut */
     emit_corner *corner; /* or NULL: not asked for */
 } route;
 
@@ -87,12 +87,22 @@ static int64_t multiple_of(const tl_expr *e, const meanings *m, int depth) {
     return __builtin_mul_overflow(left, right, &product) ? 1 : product;
 }
 
-/* What e gains from one of the tile's rows to the next, where an index is folded: with x a multiple
- * of the tile's rows in the first of them, and n a multiple of them too, x/n is the same in all
- * rows and x % n gains one. So a page, or a group of heads, that is as long as some tiles is a box.
+/* The most rows that divide the section, x where the tile begins, and n. */
+static int common_section(const route *r, const tl_expr *x, const tl_expr *n, const meanings *m) {
+    int64_t multiple = common_divisor(r->section, multiple_of(x, m, 0));
+    for (int rows = (int)multiple; rows > 1; rows--)
+        if (multiple % rows == 0 && emit_is_multiple(r->t, n, rows, 0)) return rows;
+    return 1;
+}
+
+/* What e gains from one of a section's rows to the next, where an index is folded: with x a
+ * multiple of the section in the tile's first row, and n a multiple of it too, x/n is the same in
+ * all of a section's rows and x % n gains one. So a page, or a group of heads, that is as long as
+ * some tiles is a box, and a tile that lies in several pages is a box in each. Makes sections as
+ * short as that takes.
  */
-static bool folded_gain(const route *r, const tl_expr *e, const meanings *m, int index,
-                        int64_t *gain, int depth) {
+static bool folded_gain(route *r, const tl_expr *e, const meanings *m, int index, int64_t *gain,
+                        int depth) {
     int64_t a, b;
     if (depth > TL_HEIGHT_MAX) return false;
     if (emit_coefficient(e, m->indices[index].name, gain)) return true;
@@ -114,8 +124,10 @@ static bool folded_gain(const route *r, const tl_expr *e, const meanings *m, int
     if (!divides && e->operator!= TL_MODULO) return false;
     if (!folded_gain(r, e->left, m, index, &a, depth + 1) || a != 1) return false;
     *gain = divides ? 0 : 1;
-    return multiple_of(e->left, m, 0) % r->rows == 0 &&
-           emit_is_multiple(r->t, e->right, r->rows, 0);
+    int section = common_section(r, e->left, e->right, m);
+    if (section == 1 && r->section > 1) return false;
+    r->section = section;
+    return true;
 }
 
 /* A box: one axis gains the rows, the contiguous one the columns, each one by one. */
@@ -384,7 +396,7 @@ static bool find_address(emit *t, const tl_statement *s, const emit_tile *tile, 
     const tl_symbol *symbol = global_symbol(s);
     coordinate c;
     if (!symbol || !read_coordinate(t, s, symbol, tile, &c)) return false;
-    route r = {.t = t, .out = out, .rows = tile->rows, .may_lie_across = may_lie_across};
+    route r = {.t = t, .out = out, .section = tile->rows, .may_lie_across = may_lie_across};
     follow_from(&r, symbol, &c, (str){0}, (str){0});
     if (r.failed) {
         if (!t->failed)
@@ -393,7 +405,9 @@ static bool find_address(emit *t, const tl_statement *s, const emit_tile *tile, 
     }
     out->base = pointer_text(t, out->symbol, r.offset);
     out->is_selected = r.selected.length > 0;
-    out->row_affine = r.row_affine && !out->is_selected;
+    bool is_affine = r.row_affine && !out->is_selected;
+    out->row_affine = is_affine && r.section == tile->rows;
+    out->section = is_affine ? r.section : 1;
     if (out->is_selected && s->copy.to == TL_GLOBAL) {
         emit_unsupported(t, s->range, symbol->name, "a view that leaves elements out is read only");
         return false;
@@ -425,8 +439,9 @@ bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_
     const tl_symbol *symbol = global_symbol(s);
     coordinate c;
     if (!symbol || tile->is_vector || !read_coordinate(t, s, symbol, tile, &c)) return false;
-    route r = {.t = t, .out = &ignored, .rows = tile->rows, .corner = out};
+    route r = {.t = t, .out = &ignored, .section = tile->rows, .corner = out};
     follow_from(&r, symbol, &c, (str){0}, (str){0});
+    r.failed |= r.section != tile->rows;
     /* The map clips at the tensor's end, not at that of a view of it. */
     const tl_symbol *base = symbol;
     while (base && base->view) base = base->view_base;
@@ -470,7 +485,7 @@ static bool follow_again(route *r, const emit_address *a, emit_address *scratch,
                                                       : tl_copy_source(a->statement);
     tile = emit_tile_in(t, end.symbol, end.space);
     if (!tile || !read_coordinate(t, a->statement, symbol, tile, &c)) return false;
-    r->rows = tile->rows;
+    r->section = tile->rows;
     r->may_lie_across = a->column_stride.length > 0;
     follow_from(r, symbol, &c, row, column);
     return true;

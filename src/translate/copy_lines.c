@@ -120,10 +120,42 @@ void lines_declare_shared(lines *x, const char *name, str slot) {
     emit_close(t);
 }
 
+/* Do so many of a thread's units, one below the other, lie in one section of the rows, whichever
+ * thread it is? 0: a section has no more than one of them, or cuts them unevenly.
+ */
+static int units_of_section(const lines *x) {
+    int step = x->shape.row_step, section = x->address.section, first = 0;
+    if (step < 1 || section <= step || section % step) return 0;
+    for (int warp = 0; warp < x->t->warps; warp++)
+        for (int lane = 0; lane < LAYOUT_LANES; lane++) {
+            int row = layout_own(&x->layout, warp, lane).row % section;
+            first = row > first ? row : first;
+        }
+    return first < step ? section / step : 0;
+}
+
+/* A pointer for each section: what finds it, an element of a table for one, is read once for all
+ * of a section's units.
+ */
+static void declare_sections(lines *x, const char *name, int units) {
+    emit *t = x->t;
+    const emit_address *a = &x->address;
+    int count = (x->shape.down + units - 1) / units;
+    str row = place_text(t, "row", x->shape.row_step * units, "section");
+    str pointer = emit_pointer(t, a, row, STR("column"));
+    emit_text(t, "%.*s%s[%d];", STR_ARGS(a->pointer_type), name, count);
+    emit_loop(t, "section", count);
+    emit_text(t, "%s[section] = %.*s;", name, STR_ARGS(pointer));
+    emit_close(t);
+}
+
 void lines_declare_pointer(lines *x, const char *name) {
     emit *t = x->t;
     const emit_address *a = &x->address;
-    if (!a->row_affine || x->is_gathered) return;
+    if (x->is_gathered) return;
+    int units = a->row_affine ? 0 : units_of_section(x);
+    if (units) declare_sections(x, name, units);
+    if (!a->row_affine) return;
     str pointer = emit_pointer(t, a, STR("row"), STR("column"));
     emit_text(t, "%.*s%s = %.*s;", STR_ARGS(a->pointer_type), name, STR_ARGS(pointer));
 }
@@ -133,14 +165,18 @@ str lines_pointer(lines *x, const char *name) {
     emit *t = x->t;
     const emit_address *a = &x->address;
     const emit_shape *s = &x->shape;
-    if (!a->row_affine || x->is_gathered) {
+    int units = a->row_affine ? 0 : units_of_section(x);
+    if ((!a->row_affine && !units) || x->is_gathered) {
         return emit_pointer(t, a, place_text(t, "row", s->row_step, "down"),
                             place_text(t, "column", s->column_step, "across"));
     }
-    str text = str_from(name);
-    if (s->down > 1)
+    str text = str_from(name), stride = copy_factor(t, a->row_stride);
+    if (units)
+        text = emit_format(t, "%.*s[down / %d] + %d * (down %% %d) * %.*s", STR_ARGS(text), units,
+                           s->row_step, units, STR_ARGS(stride));
+    else if (s->down > 1)
         text = emit_format(t, "%.*s + %d * down * %.*s", STR_ARGS(text), s->row_step,
-                           STR_ARGS(copy_factor(t, a->row_stride)));
+                           STR_ARGS(stride));
     if (s->across > 1) text = emit_format(t, "%.*s + %d * across", STR_ARGS(text), s->column_step);
     return text;
 }

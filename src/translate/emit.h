@@ -420,6 +420,7 @@ bool emit_is_whole(const emit *t, const tl_expr *at, int64_t size, const tl_expr
 typedef struct emit_address {
     str base;          /* pointer expression without row and column parts, parenthesised */
     bool row_affine;   /* element (row, column) is base + row*row_stride + column */
+    int section;       /* it is so from one of so many rows to the next */
     str row_stride;    /* text, elements */
     str column_stride; /* the same, where columns do not lie side by side; else empty */
     tl_type type;

@@ -147,7 +147,7 @@ CASES = [
     (stretched, 4, 5, 200, 2, True),
     (stretched, 8, 3, 2, 2, True),
     *[(in_any_batch, group, q_len, splits, page) for page in (0, 16) for group, q_len, splits in ((4, 1, 3), (8, 2, 7))],
-    (ragged, 4, 1, [5, 70], 2, 1),
+    *[(ragged, 4, 1, [5, 70, 290], 2, page) for page in (1, 2, 3, 4, 8, 24, 48, 64, 256)],
 ]
 no_split()
 taken = sampled((where, case) for where in [["--on", "interpreter"]] + [["--gpu", gpu, "--on", "emulator"] for gpu in gpus] for case in CASES)

@@ -539,6 +539,48 @@ static void views_begin_at_units(void **state) {
     }
 }
 
+/* A tile of 64 rows in pages: a pointer for each page, or part of one, that several of a thread's
+ * rows, 4 apart, lie in. Places between tiles have none.
+ */
+static void pages_are_found_once(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel paged for a100\nlet BM = 64, BN = 64, page_len = %d\n"
+        "Input K f16 (page in pages, slot in page_len, e in BN)\n"
+        "Input table i32 (p in max_pages)\n"
+        "Output Y f16 (row in row_len, e in BN) where row_len + %d <= max_pages*page_len\n"
+        "let V (row in row_len, e in BN) = K[table[(%d + row)/page_len], (%d + row) %% page_len, "
+        "e]\n"
+        "grid row_block in row_len/BM\n"
+        "Allocate V in shared f16 (BM, BN) swizzled 128\nrole move with 1 warp\n"
+        "    Copy V (BM, BN) in coordinate [L = row_block] from global to shared by cp_async "
+        "async\n    Wait V_shared\n"
+        "    Copy V (BM, BN) in coordinate [L = row_block] from shared to global and get Y\n"
+        "    Release V_shared\nend\n";
+    static const struct {
+        int page_len, first;
+        const char *pointers;
+    } pages[] = {{128, 0, " *source = "}, {64, 64, " *source = "}, {16, 0, " *source[4];"},
+                 {48, 0, " *source[4];"}, {16, 8, " *source[8];"}, {4, 0, NULL},
+                 {16, 4, NULL},           {64, 1, NULL},           {1, 0, NULL}};
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        char program[2048];
+        snprintf(program, sizeof program, text, pages[i].page_len, pages[i].first, pages[i].first,
+                 pages[i].first);
+        translated x;
+        text_buffer none;
+        text_init(&none, 1);
+        translate_text(&x, STR("paged"), str_from(program), "a100");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        const char *wanted = pages[i].pointers;
+        int found = count(&x.cuda, " *source = ") + count(&x.cuda, " *source[");
+        assert_int_equal(found, wanted ? 1 : 0);
+        if (wanted) assert_int_equal(count(&x.cuda, wanted), 1);
+        done(&x, &none);
+    }
+}
+
 /* Boxes of a tensor: loads end anywhere, stores at whole 16 bytes. */
 static void boxes_end_at_units(void **state) {
     (void)state;
@@ -941,6 +983,7 @@ int main(void) {
         cmocka_unit_test(refusals),
         cmocka_unit_test(ends_of_rows),
         cmocka_unit_test(views_begin_at_units),
+        cmocka_unit_test(pages_are_found_once),
         cmocka_unit_test(resident_blocks),
         cmocka_unit_test(roles_and_async_units),
         cmocka_unit_test(uneven_rows_are_dealt),
