@@ -18,9 +18,7 @@ static void write_votes(machine *m, machine_warp *w, const machine_barrier *b) {
         return;
     }
     bool truth = i->operation == PTX_ALL ? b->all : b->any;
-    if (i->p < 0) return;
-    uint32_t *p = &w->predicates[i->p];
-    *p = truth ? *p | w->live : *p & ~w->live;
+    machine_set_predicate(w, i->p, truth ? ~0u : 0u, w->live);
 }
 
 static void complete(machine *m, int number) {
@@ -77,17 +75,14 @@ void barrier_recheck(machine *m) {
 
 static void barrier_fault(machine *m, machine_warp *w, const ptx_instruction *i, int lane,
                           const char *what) {
-    emulate_finding *f = machine_find(m, w, EMULATE_BARRIER_USE, (int32_t)(i - m->code), -1, lane);
-    if (f)
-        f->detail = str_format(m->memory, "%.*s: %s",
-                               STR_ARGS(machine_who(m, w, (int32_t)(i - m->code), lane)), what);
+    machine_found(m, w, EMULATE_BARRIER_USE, (int32_t)(i - m->code), -1, lane, ": %s", what);
     machine_stop(m);
 }
 
 static void vote(machine *m, const machine_warp *w, const ptx_instruction *i, machine_barrier *b) {
     (void)m;
     if (i->kind != PTX_BARRIER_REDUCE) return;
-    uint32_t truth = (w->predicates[i->r] ^ (i->second_negated ? ~0u : 0u)) & w->live;
+    uint32_t truth = machine_truth(w, i) & w->live;
     b->votes += (uint32_t)__builtin_popcount(truth);
     b->all = b->all && truth == w->live;
     b->any = b->any || truth;
@@ -127,7 +122,7 @@ void barrier_arrive(machine *m, machine_warp *w, const ptx_instruction *i) {
     b->arrived |= 1u << w->index;
     b->last_pc = w->pc;
     vote(m, w, i, b);
-    if (i->waits) {
+    if (i->kind != PTX_BARRIER_ARRIVE) {
         b->waiting |= 1u << w->index;
         w->state = WARP_AT_BARRIER;
         w->barrier = (int32_t)number;
@@ -150,11 +145,10 @@ static int find_mbarrier(const machine *m, uint32_t offset) {
 
 static void mbarrier_fault(machine *m, machine_warp *w, int32_t pc, int32_t other, int lane,
                            uint32_t offset, const char *what) {
-    emulate_finding *f = machine_find(m, w, EMULATE_BARRIER_USE, pc, other, lane);
+    emulate_finding *f =
+        machine_found_at(m, w, EMULATE_BARRIER_USE, pc, other, lane, ", mbarrier at", offset);
     if (!f) return;
-    str who = machine_who(m, w, pc, lane), where = machine_shared_name(m, offset);
-    f->detail =
-        str_format(m->memory, "%.*s, mbarrier at %.*s: %s", STR_ARGS(who), STR_ARGS(where), what);
+    f->detail = str_format(m->memory, "%.*s: %s", STR_ARGS(f->detail), what);
     if (other >= 0) f->note = STR("initialised here");
 }
 
@@ -284,7 +278,7 @@ static void arrive(machine *m, machine_warp *w, const ptx_instruction *i, int n,
     machine_mbarrier *b = &m->mbarriers[n];
     int32_t pc = (int32_t)(i - m->code);
     uint64_t state = b->phase;
-    bool drop = i->operation == PTX_MBARRIER_ARRIVE_DROP, expects = i->flags & PTX_SIGNED;
+    bool drop = i->operation == PTX_MBARRIER_ARRIVE_DROP, expects = i->flags & PTX_EXPECTS;
     uint32_t count = expects ? 1 : operand;
     if (expects) barrier_expect(m, w, pc, n, lane, operand);
     if (drop) b->expected = b->expected > count ? b->expected - count : 0;
@@ -319,7 +313,7 @@ static bool test(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
         shadow_acquire(w, same, &m->mbarriers[n].done);
         rest &= ~same;
     }
-    if (i->p >= 0) w->predicates[i->p] = (w->predicates[i->p] & ~mask) | truth;
+    machine_set_predicate(w, i->p, truth, mask);
     return true;
 }
 

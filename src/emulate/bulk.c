@@ -16,17 +16,15 @@ static uint64_t address_of(const machine *m, const machine_warp *w, const ptx_ad
 
 static uint32_t shared_of(const machine *m, const machine_warp *w, const ptx_address *a, int l) {
     uint64_t address = address_of(m, w, a, l);
-    if (a->row_bytes == 8 && address >> PTX_WINDOW_SHIFT == PTX_SHARED_WINDOW >> PTX_WINDOW_SHIFT)
-        address -= PTX_SHARED_WINDOW;
+    if (a->row_bytes == 8 && ptx_space_of(address) == PTX_SHARED) address -= ptx_window(PTX_SHARED);
     return address > UINT32_MAX ? UINT32_MAX : (uint32_t)address;
 }
 
-static void fault(machine *m, machine_warp *w, int32_t pc, int lane, str what) {
-    emulate_finding *f = machine_find(m, w, EMULATE_TENSOR, pc, -1, lane);
-    if (f)
-        f->detail = str_format(m->memory, "%.*s: %.*s", STR_ARGS(machine_who(m, w, pc, lane)),
-                               STR_ARGS(what));
-    machine_stop(m); /* the kernel dies of it */
+/* False: the kernel dies of it. */
+static bool fault(machine *m, machine_warp *w, int32_t pc, int lane, str what) {
+    machine_found(m, w, EMULATE_TENSOR, pc, -1, lane, ": %.*s", STR_ARGS(what));
+    machine_stop(m);
+    return false;
 }
 
 /* --- issue ------------------------------------------------------------------------------------ */
@@ -34,29 +32,21 @@ static void fault(machine *m, machine_warp *w, int32_t pc, int lane, str what) {
 static bool find_map(machine *m, machine_warp *w, const ptx_bulk *form, int lane, int32_t pc,
                      tensor_copy *what) {
     uint64_t at = address_of(m, w, &form->global, lane);
-    if (form->global.space == PTX_PARAM) at += PTX_PARAM_WINDOW;
-    if (at % 64) {
-        fault(m, w, pc, lane, STR("the tensor map's address is no multiple of 64"));
-        return false;
-    }
+    if (form->global.space == PTX_PARAM) at += ptx_window(PTX_PARAM);
+    if (at % 64) return fault(m, w, pc, lane, STR("the tensor map's address is no multiple of 64"));
     const uint8_t *bytes = memory_generic(m, w, lane, at, EMULATE_TENSOR_MAP_BYTES, pc);
     if (!bytes) return false;
-    if (!tensor_decode(bytes, what)) {
-        fault(m, w, pc, lane, STR("there is no tensor map at this address"));
-        return false;
-    }
-    if ((int)what->rank != form->rank) {
-        str text = str_format(m->memory, "the tensor map has %u dimensions, the instruction %d",
-                              what->rank, form->rank);
-        fault(m, w, pc, lane, text);
-        return false;
-    }
+    if (!tensor_decode(bytes, what))
+        return fault(m, w, pc, lane, STR("there is no tensor map at this address"));
+    if ((int)what->rank != form->rank)
+        return fault(m, w, pc, lane,
+                     str_format(m->memory, "the tensor map has %u dimensions, the instruction %d",
+                                what->rank, form->rank));
     const int32_t *list = m->function->lists.items + form->coordinates;
     for (int d = 0; d < form->rank; d++)
         what->coordinates[d] = (int32_t)machine_words(m, w, list[d])[lane];
     const char *wrong = tensor_wrong_place(what, form->loads);
-    if (wrong) fault(m, w, pc, lane, str_from(wrong));
-    return !wrong;
+    return !wrong || fault(m, w, pc, lane, str_from(wrong));
 }
 
 static bool find_bytes(machine *m, machine_warp *w, const ptx_bulk *form, int lane, int32_t pc,
@@ -65,29 +55,20 @@ static bool find_bytes(machine *m, machine_warp *w, const ptx_bulk *form, int la
     *what = (tensor_copy){.row_bytes = 16, .pitch_bytes = 16, .bytes = bytes, .element_bytes = 1};
     what->base = address_of(m, w, &form->global, lane);
     if (bytes % 16 == 0 && bytes && what->base % 16 == 0) return true;
-    str text = str_format(m->memory, "%u bytes at an address ...%02x: both must be multiples of 16",
-                          bytes, (unsigned)(what->base & 255u));
-    fault(m, w, pc, lane, text);
-    return false;
+    return fault(m, w, pc, lane,
+                 str_format(m->memory,
+                            "%u bytes at an address ...%02x: both must be multiples of 16", bytes,
+                            (unsigned)(what->base & 255u)));
 }
 
 /* Alignment and bounds of the shared side. */
 static bool check_shared(machine *m, machine_warp *w, const machine_bulk *b) {
     uint32_t aligned = b->what.rank ? 128 : 16;
-    if (b->shared % aligned) {
-        str text =
-            str_format(m->memory, "shared address %u is no multiple of %u", b->shared, aligned);
-        fault(m, w, b->pc, b->lane, text);
-        return false;
-    }
-    uint32_t bytes = tensor_shared_bytes(&b->what);
-    if (machine_is_shared(m, b->shared, bytes)) return true;
-    emulate_finding *f = machine_find(m, w, EMULATE_SHARED_BOUNDS, b->pc, -1, b->lane);
-    if (f)
-        f->detail = str_format(m->memory, "%.*s: %u bytes at byte %d of %u",
-                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), bytes,
-                               (int)b->shared - PTX_SHARED_BEGIN, m->shared_end - PTX_SHARED_BEGIN);
-    return false;
+    if (b->shared % aligned)
+        return fault(
+            m, w, b->pc, b->lane,
+            str_format(m->memory, "shared address %u is no multiple of %u", b->shared, aligned));
+    return memory_is_shared(m, w, b->lane, b->shared, tensor_shared_bytes(&b->what), b->pc);
 }
 
 /* A store that has read its source may write at any moment: the oldest does where there are many. A
@@ -95,22 +76,13 @@ static bool check_shared(machine *m, machine_warp *w, const machine_bulk *b) {
  */
 static bool write_oldest(machine *m);
 
-static machine_bulk *append(machine *m, machine_warp *w, const machine_bulk *b) {
-    if (m->bulk_count == MACHINE_BULKS_MAX && !write_oldest(m)) {
-        emulate_finding *f = machine_find(m, w, EMULATE_LIMIT, b->pc, -1, -1);
-        if (f) f->detail = STR("too many bulk copies in flight");
-        machine_stop(m);
-        return NULL;
+static bool append(machine *m, machine_warp *w, const machine_bulk *b) {
+    if (m->bulks.count == MACHINE_BULKS_MAX && !write_oldest(m)) {
+        machine_limit(m, w, b->pc, "too many bulk copies in flight");
+        return false;
     }
-    if (m->bulk_count == m->bulk_capacity) {
-        int capacity = m->bulk_capacity ? 2 * m->bulk_capacity : 16;
-        machine_bulk *bulks = arena_array(m->memory, machine_bulk, capacity);
-        if (m->bulk_count) memcpy(bulks, m->bulks, (size_t)m->bulk_count * sizeof *bulks);
-        m->bulks = bulks;
-        m->bulk_capacity = capacity;
-    }
-    m->bulks[m->bulk_count] = *b;
-    return &m->bulks[m->bulk_count++];
+    list_push(m->memory, &m->bulks, *b);
+    return true;
 }
 
 /* The asynchronous proxy must see the mbarrier: fence.mbarrier_init or fence.proxy.async. */
@@ -118,12 +90,9 @@ static void check_initialised(machine *m, machine_warp *w, const machine_bulk *b
     const machine_mbarrier *barrier = &m->mbarriers[b->mbarrier];
     uint32_t stamp = m->write_stamp[barrier->address >> 2];
     if (barrier->fenced || shadow_fenced(w, (uint32_t)b->lane, stamp)) return;
-    emulate_finding *f = machine_find(m, w, EMULATE_PROXY, b->pc, barrier->init_pc, b->lane);
-    if (!f) return;
-    str who = machine_who(m, w, b->pc, b->lane), name = machine_shared_name(m, barrier->address);
-    f->detail =
-        str_format(m->memory, "%.*s counts at the mbarrier at %.*s", STR_ARGS(who), STR_ARGS(name));
-    f->note = STR("initialised here, with no fence.mbarrier_init after it");
+    emulate_finding *f = machine_found_at(m, w, EMULATE_PROXY, b->pc, barrier->init_pc, b->lane,
+                                          " counts at the mbarrier at", barrier->address);
+    if (f) f->note = STR("initialised here, with no fence.mbarrier_init after it");
 }
 
 static void issue_load(machine *m, machine_warp *w, const ptx_bulk *form, machine_bulk *b) {
@@ -233,9 +202,9 @@ static void land(machine *m, machine_bulk *b, uint32_t bytes, uint32_t stamp) {
 }
 
 static void forget(machine *m, int n) {
-    machine_bulk b = m->bulks[n];
-    m->bulk_count--;
-    memmove(m->bulks + n, m->bulks + n + 1, (size_t)(m->bulk_count - n) * sizeof b);
+    machine_bulk b = m->bulks.items[n];
+    m->bulks.count--;
+    memmove(m->bulks.items + n, m->bulks.items + n + 1, (size_t)(m->bulks.count - n) * sizeof b);
     if (!b.held) return;
     for (size_t i = 0; i < sizeof m->spares / sizeof *m->spares; i++)
         if (m->spares[i].size < b.held_bytes) {
@@ -246,19 +215,19 @@ static void forget(machine *m, int n) {
 }
 
 bool bulk_counts_at(const machine *m, int mbarrier) {
-    for (int n = 0; n < m->bulk_count; n++)
-        if (m->bulks[n].loads && m->bulks[n].mbarrier == mbarrier) return true;
+    for (int n = 0; n < m->bulks.count; n++)
+        if (m->bulks.items[n].loads && m->bulks.items[n].mbarrier == mbarrier) return true;
     return false;
 }
 
 /* Bytes beyond those that the mbarrier expects land later: a phase may complete on the way. */
 bool bulk_step(machine *m) {
     int loads = 0, pick;
-    for (int n = 0; n < m->bulk_count; n++) loads += m->bulks[n].loads;
+    for (int n = 0; n < m->bulks.count; n++) loads += m->bulks.items[n].loads;
     if (!loads) return false;
     int skip = m->random ? (int)(machine_draw(m) % (uint64_t)loads) : 0;
-    for (pick = 0; !m->bulks[pick].loads || skip-- > 0;) pick++;
-    machine_bulk *b = &m->bulks[pick];
+    for (pick = 0; !m->bulks.items[pick].loads || skip-- > 0;) pick++;
+    machine_bulk *b = &m->bulks.items[pick];
     machine_mbarrier *barrier = &m->mbarriers[b->mbarrier];
     uint32_t left = b->bytes - b->landed;
     int64_t expected = barrier->transfer_bytes / 16 * 16;
@@ -299,12 +268,10 @@ static uint32_t stored_bytes(machine *m, machine_warp *w, const machine_bulk *b,
                              const tensor_row *t) {
     uint32_t bytes = t->past - t->first, after = (16 - t->past % 16) % 16;
     if (!bytes || !after) return bytes;
-    emulate_finding *f = machine_find(m, w, EMULATE_TENSOR, b->pc, -1, b->lane);
-    if (f)
-        f->detail = str_format(m->memory,
-                               "%.*s: stores are of whole 16 bytes, and the tensor ends between "
-                               "them: %u bytes past its rows are overwritten",
-                               STR_ARGS(machine_who(m, w, b->pc, b->lane)), after);
+    machine_found(m, w, EMULATE_TENSOR, b->pc, -1, b->lane,
+                  ": stores are of whole 16 bytes, and the tensor ends between them: %u bytes "
+                  "past its rows are overwritten",
+                  after);
     return bytes + after;
 }
 
@@ -323,9 +290,9 @@ static void write_global(machine *m, const machine_bulk *b) {
 }
 
 static bool write_oldest(machine *m) {
-    for (int n = 0; n < m->bulk_count; n++) {
-        if (m->bulks[n].loads || !m->bulks[n].held) continue;
-        write_global(m, &m->bulks[n]);
+    for (int n = 0; n < m->bulks.count; n++) {
+        if (m->bulks.items[n].loads || !m->bulks.items[n].held) continue;
+        write_global(m, &m->bulks.items[n]);
         forget(m, n);
         return true;
     }
@@ -340,8 +307,8 @@ void bulk_commit(machine *m, machine_warp *w, uint32_t mask) {
 /* All but the N latest groups of the thread have been read, and without .read also written. */
 static void wait_lane(machine *m, machine_warp *w, int lane, int64_t pending, bool only_read) {
     int64_t done = (int64_t)w->bulk_commits[lane] - pending;
-    for (int n = 0; n < m->bulk_count; n++) {
-        machine_bulk *b = &m->bulks[n];
+    for (int n = 0; n < m->bulks.count; n++) {
+        machine_bulk *b = &m->bulks.items[n];
         if (b->loads || b->warp != w->index || b->lane != lane || b->group > done) continue;
         read_shared(m, b);
         if (only_read) continue;
@@ -362,21 +329,15 @@ void bulk_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t m
 
 /* The block has ended: what nobody waited for, and writes that the end completes. */
 void bulk_finish(machine *m) {
-    for (int n = 0; n < m->bulk_count; n++) {
-        machine_bulk *b = &m->bulks[n];
+    for (int n = 0; n < m->bulks.count; n++) {
+        machine_bulk *b = &m->bulks.items[n];
         machine_warp *w = &m->warps[b->warp];
-        if (!b->held) {
-            emulate_finding *f = machine_find(m, w, EMULATE_COPY_UNWAITED, b->pc, -1, b->lane);
-            if (f) {
-                str who = machine_who(m, w, b->pc, b->lane);
-                str name = machine_shared_name(m, b->shared);
-                f->detail = str_format(m->memory, "%.*s, %s %.*s", STR_ARGS(who),
-                                       b->loads ? "to" : "from", STR_ARGS(name));
-            }
-        }
+        if (!b->held)
+            machine_found_at(m, w, EMULATE_COPY_UNWAITED, b->pc, -1, b->lane,
+                             b->loads ? ", to" : ", from", b->shared);
         if (b->loads) continue;
         read_shared(m, b);
         write_global(m, b);
     }
-    m->bulk_count = 0;
+    m->bulks.count = 0;
 }

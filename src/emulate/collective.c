@@ -25,10 +25,7 @@ static void check_members(machine *m, machine_warp *w, const ptx_instruction *i,
     if (!strangers) return;
     int32_t pc = (int32_t)(i - m->code);
     int lane = machine_first_lane(strangers);
-    emulate_finding *f = machine_find(m, w, EMULATE_MASK_WRONG, pc, -1, lane);
-    if (f)
-        f->detail = str_format(m->memory, "%.*s with mask 0x%08x",
-                               STR_ARGS(machine_who(m, w, pc, lane)), members);
+    machine_found(m, w, EMULATE_MASK_WRONG, pc, -1, lane, " with mask 0x%08x", members);
 }
 
 /* PTX ISA, shfl.sync: c holds the segment mask (bits 8-12) and the clamp (bits 0-4). */
@@ -60,7 +57,7 @@ static void shuffle(machine *m, machine_warp *w, const ptx_instruction *i, uint3
         if (f) f->detail = machine_who(m, w, pc, lane);
     }
     m->set->select(machine_row(m, w, i->d), result, machine_row(m, w, i->d), mask, 4);
-    if (i->p >= 0) w->predicates[i->p] = (w->predicates[i->p] & ~mask) | (truth & mask);
+    machine_set_predicate(w, i->p, truth, mask);
 }
 
 static void fill(machine *m, machine_warp *w, int32_t row, uint32_t mask, uint32_t value) {
@@ -70,7 +67,7 @@ static void fill(machine *m, machine_warp *w, int32_t row, uint32_t mask, uint32
 }
 
 static void vote(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
-    uint32_t truth = (w->predicates[i->r] ^ (i->second_negated ? ~0u : 0u)) & mask;
+    uint32_t truth = machine_truth(w, i) & mask;
     if (i->operation == PTX_BALLOT) {
         fill(m, w, i->d, mask, truth);
         return;
@@ -78,8 +75,7 @@ static void vote(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
     bool result = i->operation == PTX_ALL   ? truth == mask
                   : i->operation == PTX_ANY ? truth != 0
                                             : truth == 0 || truth == mask;
-    uint32_t *p = &w->predicates[i->p < 0 ? 0 : i->p];
-    if (i->p >= 0) *p = (*p & ~mask) | (result ? mask : 0u);
+    machine_set_predicate(w, i->p, result ? mask : 0u, mask);
 }
 
 static uint64_t value_of(const machine *m, const machine_warp *w, const ptx_instruction *i, int l) {
@@ -100,7 +96,7 @@ static void match(machine *m, machine_warp *w, const ptx_instruction *i, uint32_
     uint32_t *d = machine_words(m, w, i->d);
     for (int l = 0; l < LANES; l++)
         if (mask >> l & 1u) d[l] = i->operation == PTX_ALL ? whole : equal[l];
-    if (i->p >= 0) w->predicates[i->p] = (w->predicates[i->p] & ~mask) | whole;
+    machine_set_predicate(w, i->p, whole, mask);
 }
 
 static void reduce(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
@@ -131,7 +127,7 @@ void collective_run(machine *m, machine_warp *w, const ptx_instruction *i, uint3
     case PTX_REDUCE: reduce(m, w, i, mask); break;
     case PTX_ELECT:
         fill(m, w, i->d, mask, (uint32_t)machine_first_lane(mask));
-        if (i->p >= 0) w->predicates[i->p] = (w->predicates[i->p] & ~mask) | (mask & (0u - mask));
+        machine_set_predicate(w, i->p, mask & (0u - mask), mask);
         break;
     case PTX_WARP_BARRIER:
         shadow_join_warp(w, mask);

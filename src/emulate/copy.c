@@ -4,20 +4,6 @@
  */
 #include "emulate/machine.h"
 
-static machine_copy *new_copy(machine *m, machine_warp *w) {
-    /* Arrivals in flight name copies by position. */
-    if (w->copy_first == w->copy_count && !m->arrival_count) w->copy_first = w->copy_count = 0;
-    if (w->copy_count == w->copy_capacity) {
-        int capacity = w->copy_capacity ? 2 * w->copy_capacity : 64;
-        if (capacity > MACHINE_COPIES_MAX) return NULL;
-        machine_copy *copies = arena_array(m->memory, machine_copy, capacity);
-        if (w->copy_count) memcpy(copies, w->copies, (size_t)w->copy_count * sizeof *copies);
-        w->copies = copies;
-        w->copy_capacity = capacity;
-    }
-    return &w->copies[w->copy_count++];
-}
-
 /* PTX ISA, cp.async: bytes past the source size are zero; with ignore-src, all are. */
 static void source_sizes(const machine *m, const machine_warp *w, const ptx_instruction *i,
                          machine_copy *copy) {
@@ -28,7 +14,7 @@ static void source_sizes(const machine *m, const machine_warp *w, const ptx_inst
             copy->source_bytes[l] = (uint8_t)(sizes[l] < i->bytes ? sizes[l] : i->bytes);
     }
     if (i->r >= 0) {
-        uint32_t ignored = w->predicates[i->r] ^ (i->second_negated ? ~0u : 0u);
+        uint32_t ignored = machine_truth(w, i);
         for (int l = 0; l < LANES; l++)
             if (ignored >> l & 1u) copy->source_bytes[l] = 0;
     }
@@ -36,17 +22,15 @@ static void source_sizes(const machine *m, const machine_warp *w, const ptx_inst
 
 void copy_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     int32_t pc = (int32_t)(i - m->code);
-    machine_copy *copy = new_copy(m, w);
-    if (!copy) {
-        emulate_finding *f = machine_find(m, w, EMULATE_LIMIT, pc, -1, -1);
-        if (f) f->detail = STR("too many copies in flight");
-        machine_stop(m);
+    /* Arrivals in flight name copies by position. */
+    if (w->copy_first == w->copies.count && !m->arrivals.count) w->copy_first = w->copies.count = 0;
+    if (w->copies.count == MACHINE_COPIES_MAX) {
+        machine_limit(m, w, pc, "too many copies in flight");
         return;
     }
-    copy->pc = pc;
-    copy->bytes = i->bytes;
-    copy->stamp = machine_stamp(w, 0);
-    copy->is_counted = false;
+    list_push(m->memory, &w->copies,
+              ((machine_copy){.pc = pc, .bytes = i->bytes, .stamp = machine_stamp(w, 0)}));
+    machine_copy *copy = &w->copies.items[w->copies.count - 1];
     memcpy(copy->group, w->commits, sizeof copy->group);
     memory_addresses(m, w, i->in[1], i->register_bytes, i->function, copy->from);
     copy->pending = memory_shared_offsets(m, w, i, mask, i->bytes, copy->to);
@@ -74,10 +58,8 @@ static void land_lane(machine *m, machine_warp *w, machine_copy *copy, int l, ui
     copy->pending &= ~(1u << l);
     shadow_land(m, copy->to[l], copy->bytes, stamp, copy->pc);
     if (copy->from[l] & (copy->bytes - 1u)) {
-        emulate_finding *f = machine_find(m, w, EMULATE_MISALIGNED, copy->pc, -1, l);
-        if (f)
-            f->detail = str_format(m->memory, "%.*s: the source of %u bytes",
-                                   STR_ARGS(machine_who(m, w, copy->pc, l)), copy->bytes);
+        machine_found(m, w, EMULATE_MISALIGNED, copy->pc, -1, l, ": the source of %u bytes",
+                      copy->bytes);
         return;
     }
     if (bytes) from = global_bytes(m, w, l, copy->from[l], bytes, GLOBAL_READ, copy->pc);
@@ -86,15 +68,11 @@ static void land_lane(machine *m, machine_warp *w, machine_copy *copy, int l, ui
     memset(to + bytes, 0, copy->bytes - bytes);
 }
 
-static void forget_landed(machine_warp *w) {
-    while (w->copy_first < w->copy_count && !w->copies[w->copy_first].pending) w->copy_first++;
-}
-
 /* wait_group N: all but the N latest groups of each thread are complete; wait_all: everything. */
 void copy_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     if (i->operation) copy_commit(w, mask);
-    for (int c = w->copy_first; c < w->copy_count; c++) {
-        machine_copy *copy = &w->copies[c];
+    for (int c = w->copy_first; c < w->copies.count; c++) {
+        machine_copy *copy = &w->copies.items[c];
         for (uint32_t rest = copy->pending & mask; rest; rest &= rest - 1u) {
             int l = machine_first_lane(rest);
             int64_t younger = (int64_t)w->commits[l] - 1 - (int64_t)copy->group[l];
@@ -102,30 +80,19 @@ void copy_wait(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t m
             land_lane(m, w, copy, l, machine_stamp(w, l));
         }
     }
-    forget_landed(w);
+    while (w->copy_first < w->copies.count && !w->copies.items[w->copy_first].pending)
+        w->copy_first++;
 }
 
 /* --- arrival on an mbarrier when the copies have landed --------------------------------------- */
-
-static machine_arrival *new_arrival(machine *m) {
-    if (m->arrival_count == m->arrival_capacity) {
-        int capacity = m->arrival_capacity ? 2 * m->arrival_capacity : 64;
-        machine_arrival *arrivals = arena_array(m->memory, machine_arrival, capacity);
-        if (m->arrival_count)
-            memcpy(arrivals, m->arrivals, (size_t)m->arrival_count * sizeof *arrivals);
-        m->arrivals = arrivals;
-        m->arrival_capacity = capacity;
-    }
-    return &m->arrivals[m->arrival_count++];
-}
 
 /* Copies that an mbarrier speaks for land after the first arrival that does, and so after all
  * fences before it.
  */
 static void note_arrival(machine_warp *w) {
-    for (int c = w->copy_count - 1; c >= w->copy_first && !w->copies[c].is_counted; c--) {
-        w->copies[c].stamp = machine_stamp(w, 0);
-        w->copies[c].is_counted = true;
+    for (int c = w->copies.count - 1; c >= w->copy_first && !w->copies.items[c].is_counted; c--) {
+        w->copies.items[c].stamp = machine_stamp(w, 0);
+        w->copies.items[c].is_counted = true;
     }
 }
 
@@ -143,13 +110,13 @@ void copy_arrive(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
         int barrier = barrier_find(m, w, i, offsets[first], first);
         if (barrier < 0) continue;
         if (!i->operation) m->mbarriers[barrier].pending += (uint32_t)__builtin_popcount(same);
-        machine_arrival *a = new_arrival(m);
-        *a = (machine_arrival){.warp = w->index,
-                               .lanes = same,
-                               .pc = pc,
-                               .mbarrier = barrier,
-                               .copy_end = w->copy_count};
-        shadow_release(m, w, same, &a->seen);
+        list_push(m->memory, &m->arrivals,
+                  ((machine_arrival){.warp = w->index,
+                                     .lanes = same,
+                                     .pc = pc,
+                                     .mbarrier = barrier,
+                                     .copy_end = w->copies.count}));
+        shadow_release(m, w, same, &m->arrivals.items[m->arrivals.count - 1].seen);
     }
 }
 
@@ -161,14 +128,14 @@ uint64_t machine_draw(machine *m) {
 }
 
 bool copy_step(machine *m) {
-    if (!m->arrival_count) return false;
-    int pick = m->random ? (int)(machine_draw(m) % (uint64_t)m->arrival_count) : 0;
-    machine_arrival a = m->arrivals[pick];
-    memmove(m->arrivals + pick, m->arrivals + pick + 1,
-            (size_t)(--m->arrival_count - pick) * sizeof a);
+    if (!m->arrivals.count) return false;
+    int pick = m->random ? (int)(machine_draw(m) % (uint64_t)m->arrivals.count) : 0;
+    machine_arrival a = m->arrivals.items[pick];
+    memmove(m->arrivals.items + pick, m->arrivals.items + pick + 1,
+            (size_t)(--m->arrivals.count - pick) * sizeof a);
     machine_warp *w = &m->warps[a.warp];
-    for (int c = w->copy_first; c < w->copy_count && c < a.copy_end; c++) {
-        machine_copy *copy = &w->copies[c];
+    for (int c = w->copy_first; c < w->copies.count && c < a.copy_end; c++) {
+        machine_copy *copy = &w->copies.items[c];
         for (uint32_t rest = copy->pending & a.lanes; rest; rest &= rest - 1u) {
             int l = machine_first_lane(rest);
             land_lane(m, w, copy, l, copy->stamp | (uint32_t)l);
@@ -183,17 +150,11 @@ bool copy_step(machine *m) {
 void copy_finish(machine *m) {
     for (int v = 0; v < m->warp_count; v++) {
         machine_warp *w = &m->warps[v];
-        for (int c = w->copy_first; c < w->copy_count; c++) {
-            machine_copy *copy = &w->copies[c];
+        for (int c = w->copy_first; c < w->copies.count; c++) {
+            machine_copy *copy = &w->copies.items[c];
             for (uint32_t rest = copy->pending; rest; rest &= rest - 1u) {
                 int l = machine_first_lane(rest);
-                emulate_finding *f = machine_find(m, w, EMULATE_COPY_UNWAITED, copy->pc, -1, l);
-                if (f) {
-                    str name = machine_shared_name(m, copy->to[l]);
-                    f->detail =
-                        str_format(m->memory, "%.*s, to %.*s",
-                                   STR_ARGS(machine_who(m, w, copy->pc, l)), STR_ARGS(name));
-                }
+                machine_found_at(m, w, EMULATE_COPY_UNWAITED, copy->pc, -1, l, ", to", copy->to[l]);
                 land_lane(m, w, copy, l, copy->stamp | (uint32_t)l);
             }
         }

@@ -13,12 +13,6 @@ const char *emulate_kind_name(emulate_kind kind) {
     return kind_names[kind];
 }
 
-static str file_name(const emulate_module *module, int32_t number) {
-    for (int i = 0; i < module->files.count; i++)
-        if (module->files.items[i].number == number) return module->files.items[i].name;
-    return STR("");
-}
-
 emulate_place machine_place(const machine *m, int32_t pc) {
     const ptx_instruction *i = &m->code[pc];
     emulate_frame *frames = arena_array(m->memory, emulate_frame, PTX_FRAMES_MAX);
@@ -27,7 +21,7 @@ emulate_place machine_place(const machine *m, int32_t pc) {
     for (int32_t p = i->place; p >= 0 && place.frame_count < PTX_FRAMES_MAX;) {
         const ptx_place *at = &m->module->places.items[p];
         frames[place.frame_count++] =
-            (emulate_frame){file_name(m->module, at->file), at->function, at->line};
+            (emulate_frame){ptx_file_name(m->module, at->file), at->function, at->line};
         p = at->parent;
     }
     if (!place.frame_count)
@@ -85,6 +79,33 @@ emulate_finding *machine_find(machine *m, const machine_warp *w, emulate_kind ki
     f->has_other = other_pc >= 0;
     if (f->has_other) f->other = machine_place(m, other_pc);
     return f;
+}
+
+emulate_finding *machine_found(machine *m, const machine_warp *w, emulate_kind kind, int32_t pc,
+                               int32_t other_pc, int lane, const char *format, ...) {
+    emulate_finding *f = machine_find(m, w, kind, pc, other_pc, lane);
+    if (!f) return NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    str who = machine_who(m, w, pc, lane), what = str_format_list(m->memory, format, arguments);
+    va_end(arguments);
+    f->detail = str_format(m->memory, "%.*s%.*s", STR_ARGS(who), STR_ARGS(what));
+    return f;
+}
+
+emulate_finding *machine_found_at(machine *m, const machine_warp *w, emulate_kind kind, int32_t pc,
+                                  int32_t other_pc, int lane, const char *does, uint32_t offset) {
+    emulate_finding *f = machine_find(m, w, kind, pc, other_pc, lane);
+    if (!f) return NULL;
+    str who = machine_who(m, w, pc, lane), name = machine_shared_name(m, offset);
+    f->detail = str_format(m->memory, "%.*s%s %.*s", STR_ARGS(who), does, STR_ARGS(name));
+    return f;
+}
+
+void machine_limit(machine *m, const machine_warp *w, int32_t pc, const char *sentence) {
+    emulate_finding *f = machine_find(m, w, EMULATE_LIMIT, pc, -1, -1);
+    if (f) f->detail = str_from(sentence);
+    machine_stop(m);
 }
 
 str machine_shared_name(const machine *m, uint32_t offset) {

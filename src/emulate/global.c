@@ -18,17 +18,16 @@ static int buffer_of(const machine *m, uint64_t address, int64_t *offset) {
 static void report_global(machine *m, machine_warp *w, emulate_kind kind, int lane, int32_t pc,
                           const machine_buffer *b, uint64_t address, int64_t offset,
                           uint32_t bytes) {
-    emulate_finding *f = machine_find(m, w, kind, pc, -1, lane);
+    emulate_finding *f =
+        machine_found(m, w, kind, pc, -1, lane, " of block (%u,%u,%u) : %u bytes at ", m->block[0],
+                      m->block[1], m->block[2], bytes);
     if (!f) return;
-    str who = machine_who(m, w, pc, lane);
-    str block = str_format(m->memory, "block (%u,%u,%u) ", m->block[0], m->block[1], m->block[2]);
     if (!b)
-        f->detail = str_format(m->memory, "%.*s of %.*s: %u bytes at 0x%llx, which is in no buffer",
-                               STR_ARGS(who), STR_ARGS(block), bytes, (unsigned long long)address);
+        f->detail = str_format(m->memory, "%.*s0x%llx, which is in no buffer", STR_ARGS(f->detail),
+                               (unsigned long long)address);
     else
-        f->detail = str_format(
-            m->memory, "%.*s of %.*s: %u bytes at %.*s%+lld, which has %zu bytes", STR_ARGS(who),
-            STR_ARGS(block), bytes, STR_ARGS(b->name), (long long)offset, b->bytes);
+        f->detail = str_format(m->memory, "%.*s%.*s%+lld, which has %zu bytes", STR_ARGS(f->detail),
+                               STR_ARGS(b->name), (long long)offset, b->bytes);
 }
 
 /* Many may add to an element, atomically, but then nobody stores it. */
@@ -53,41 +52,25 @@ static bool is_written(const machine_buffer *b, int64_t offset, uint32_t bytes) 
 /* --- races ------------------------------------------------------------------------------------ */
 
 void global_start_block(machine *m) {
-    for (int i = 0; i < m->page_count; i++) *m->page_users[i] = 0;
-    m->page_count = 0;
+    for (int i = 0; i < m->pages.count; i++) *m->pages.items[i].user = 0;
+    m->pages.count = 0;
 }
 
 static machine_page *page_of(machine *m, const machine_buffer *b, uint64_t offset) {
     uint32_t *user = &b->pages[offset / MACHINE_PAGE_BYTES];
-    if (*user) return &m->pages[*user - 1u];
-    if (m->page_count == m->page_capacity) {
-        int capacity = m->page_capacity ? 2 * m->page_capacity : 64;
-        machine_page *pages = arena_array(m->memory, machine_page, capacity);
-        uint32_t **users = arena_array(m->memory, uint32_t *, capacity);
-        if (m->page_count) {
-            memcpy(pages, m->pages, (size_t)m->page_count * sizeof *pages);
-            memcpy(users, m->page_users, (size_t)m->page_count * sizeof *users);
-        }
-        m->pages = pages;
-        m->page_users = users;
-        m->page_capacity = capacity;
-    }
-    machine_page *page = &m->pages[m->page_count];
-    memset(page, 0, sizeof *page);
-    m->page_users[m->page_count] = user;
-    *user = (uint32_t)++m->page_count;
-    return page;
+    if (*user) return &m->pages.items[*user - 1u];
+    list_push(m->memory, &m->pages, ((machine_page){.user = user}));
+    *user = (uint32_t)m->pages.count;
+    return &m->pages.items[*user - 1u];
 }
 
 static void report_race(machine *m, machine_warp *w, int lane, const machine_buffer *b,
                         uint64_t offset, const machine_byte *other, bool reads, bool other_read,
                         int32_t pc) {
-    emulate_finding *f = machine_find(m, w, EMULATE_GLOBAL_RACE, pc, other->pc, lane);
+    emulate_finding *f = machine_found(m, w, EMULATE_GLOBAL_RACE, pc, other->pc, lane,
+                                       " %s %.*s+%llu", reads ? "reads" : "overwrites",
+                                       STR_ARGS(b->name), (unsigned long long)offset);
     if (!f) return;
-    str who = machine_who(m, w, pc, lane);
-    f->detail =
-        str_format(m->memory, "%.*s %s %.*s+%llu", STR_ARGS(who), reads ? "reads" : "overwrites",
-                   STR_ARGS(b->name), (unsigned long long)offset);
     f->note = str_format(m->memory, "%s by %.*s", other_read ? "read" : "written",
                          STR_ARGS(machine_stamp_who(m, other->stamp)));
 }

@@ -16,7 +16,7 @@ enum { LANES = 32, LANES_INPUTS = 4 };
 typedef void lanes_function(void *result, const void *const inputs[LANES_INPUTS]);
 
 typedef struct lanes_entry {
-    const char *spelling; /* as canonical in ptx_decode.c: default roundings left out */
+    const char *spelling; /* as canonical in ptx_decode_lanes.c: default roundings left out */
     uint8_t result_bytes; /* 4 or 8 a lane */
     uint8_t input_count;
     uint8_t input_bytes[LANES_INPUTS]; /* 4 or 8 */

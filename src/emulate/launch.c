@@ -182,34 +182,14 @@ static void poison(void *at, size_t bytes) {
 }
 
 static uint32_t special_value(const machine *m, const machine_warp *w, ptx_special special, int l) {
-    const uint32_t *block = m->launch->block;
+    const uint32_t *block = m->launch->block, *grid = m->launch->grid;
     uint32_t thread = (uint32_t)(w->index * LANES + l), bit = 1u << l;
     switch (special) {
-    case PTX_SPECIAL_TID_X: return thread % block[0];
-    case PTX_SPECIAL_TID_Y: return thread / block[0] % block[1];
-    case PTX_SPECIAL_TID_Z: return thread / block[0] / block[1];
-    case PTX_SPECIAL_NTID_X: return block[0];
-    case PTX_SPECIAL_NTID_Y: return block[1];
-    case PTX_SPECIAL_NTID_Z: return block[2];
-    case PTX_SPECIAL_CTAID_X: return m->block[0];
-    case PTX_SPECIAL_CTAID_Y: return m->block[1];
-    case PTX_SPECIAL_CTAID_Z: return m->block[2];
-    case PTX_SPECIAL_NCTAID_X: return m->launch->grid[0];
-    case PTX_SPECIAL_NCTAID_Y: return m->launch->grid[1];
-    case PTX_SPECIAL_NCTAID_Z: return m->launch->grid[2];
-    case PTX_SPECIAL_LANEID: return (uint32_t)l;
-    case PTX_SPECIAL_WARPID: return (uint32_t)w->index;
-    case PTX_SPECIAL_NWARPID: return (uint32_t)m->warp_count;
-    case PTX_SPECIAL_SMID: return 0;
-    case PTX_SPECIAL_NSMID:
-    case PTX_SPECIAL_GRIDID: return 1;
-    case PTX_SPECIAL_LANEMASK_EQ: return bit;
-    case PTX_SPECIAL_LANEMASK_LT: return bit - 1u;
-    case PTX_SPECIAL_LANEMASK_LE: return bit | (bit - 1u);
-    case PTX_SPECIAL_LANEMASK_GT: return ~(bit | (bit - 1u));
-    case PTX_SPECIAL_LANEMASK_GE: return ~(bit - 1u);
-    case PTX_SPECIAL_DYNAMIC_SMEM_SIZE: return m->launch->dynamic_shared_bytes;
-    case PTX_SPECIAL_TOTAL_SMEM_SIZE: return m->shared_end - PTX_SHARED_BEGIN;
+#define SPECIAL(id, name, value)                                                                   \
+    case PTX_SPECIAL_##id:                                                                         \
+        return (value);
+#include "emulate/specials.def"
+#undef SPECIAL
     case PTX_SPECIAL_COUNT: break;
     }
     return 0;
@@ -218,25 +198,19 @@ static uint32_t special_value(const machine *m, const machine_warp *w, ptx_speci
 static void start_warp(machine *m, machine_warp *w) {
     const ptx_function *f = m->function;
     int left = m->thread_count - w->index * LANES;
-    uint8_t *rows = w->rows;
-    uint32_t *predicates = w->predicates;
-    machine_copy *copies = w->copies;
-    machine_register *registers = w->registers;
-    uint32_t(*sums)[LANES] = w->sums;
-    int index = w->index, copy_capacity = w->copy_capacity;
-    memset(w, 0, sizeof *w);
-    w->index = index;
-    w->rows = rows;
-    w->predicates = predicates;
-    w->copies = copies;
-    w->copy_capacity = copy_capacity;
-    w->sums = sums;
-    w->registers = registers;
-    if (registers) memset(registers, 0, (size_t)f->tracked.count * sizeof *registers);
-    w->register_pc = -1;
-    w->live = left >= LANES ? ~0u : (1u << left) - 1u;
-    w->first_live = w->mask = w->live;
-    w->clock = 1;
+    uint32_t live = left >= LANES ? ~0u : (1u << left) - 1u;
+    *w = (machine_warp){.index = w->index,
+                        .rows = w->rows,
+                        .predicates = w->predicates,
+                        .copies = {w->copies.items, 0, w->copies.capacity},
+                        .registers = w->registers,
+                        .sums = w->sums,
+                        .register_pc = -1,
+                        .live = live,
+                        .first_live = live,
+                        .mask = live,
+                        .clock = 1};
+    if (w->registers) memset(w->registers, 0, (size_t)f->tracked.count * sizeof *w->registers);
     poison(w->rows, (size_t)f->row_count * PTX_ROW_BYTES);
     memset(w->predicates, 0, (size_t)f->predicate_count * sizeof *w->predicates);
     for (int s = 0; s < PTX_SPECIAL_COUNT; s++) {
@@ -251,8 +225,8 @@ static void start_block(machine *m, uint64_t number) {
     m->block[0] = (uint32_t)(number % grid[0]);
     m->block[1] = (uint32_t)(number / grid[0] % grid[1]);
     m->block[2] = (uint32_t)(number / grid[0] / grid[1]);
-    m->mbarrier_count = m->arrival_count = m->split_count = 0;
-    m->agent_count = m->reader_count = m->bulk_count = 0;
+    m->mbarrier_count = m->arrivals.count = m->split_count = 0;
+    m->agent_count = m->reader_count = m->bulks.count = 0;
     for (int v = 0; v < m->read_rows; v++) {
         size_t row = (size_t)v * m->cell_count;
         if (m->row_used[v]) memset(m->read_stamp + row, 0, m->cell_count * sizeof *m->read_stamp);
@@ -302,6 +276,8 @@ static uint32_t access_bytes(const ptx_instruction *i) {
     switch (i->kind) {
     case PTX_LOAD:
     case PTX_STORE: return (uint32_t)i->bytes * i->count;
+    case PTX_LOAD_MATRIX:
+    case PTX_STORE_MATRIX:
     case PTX_BULK: return 16;
     default: return i->bytes;
     }

@@ -21,14 +21,12 @@ static void report_diverged(machine *m, machine_warp *w) {
     const machine_group *a = &w->groups[0], *b = w->group_count > 1 ? &w->groups[1] : a;
     int lane = machine_first_lane(a->mask);
     emulate_finding *f = machine_find(m, w, EMULATE_DIVERGED, a->pc, b == a ? -1 : b->pc, lane);
-    if (f) {
-        str who = machine_who(m, w, a->pc, -1);
-        f->detail =
-            str_format(m->memory, "%.*s, lanes 0x%08x of 0x%08x", STR_ARGS(who), a->mask, w->live);
-        if (b != a)
-            f->note = str_format(m->memory, "lanes 0x%08x stand here, at %.*s", b->mask,
-                                 STR_ARGS(m->module->opcodes.items[m->code[b->pc].opcode]));
-    }
+    if (f)
+        f->detail = str_format(m->memory, "%.*s, lanes 0x%08x of 0x%08x",
+                               STR_ARGS(machine_who(m, w, a->pc, -1)), a->mask, w->live);
+    if (f && b != a)
+        f->note = str_format(m->memory, "lanes 0x%08x stand here, at %.*s", b->mask,
+                             STR_ARGS(m->module->opcodes.items[m->code[b->pc].opcode]));
     machine_stop(m);
 }
 
@@ -203,17 +201,13 @@ static uint32_t combine(ptx_boolean operation, uint32_t a, uint32_t b) {
     return a;
 }
 
-static void set_predicate(machine_warp *w, int32_t p, uint32_t value, uint32_t mask) {
-    if (p >= 0) w->predicates[p] = (w->predicates[p] & ~mask) | (value & mask);
-}
-
 static uint32_t test(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t *inverse) {
     const void *in[LANES_INPUTS] = {NULL, NULL, NULL, NULL};
     int32_t result[LANES];
     for (int n = 0; n < i->input_count; n++) in[n] = machine_row(m, w, i->in[n]);
     m->set->functions[i->function](result, in);
     uint32_t truth = m->set->mask_of(result), other = 0;
-    if (i->r >= 0) other = w->predicates[i->r] ^ (i->second_negated ? ~0u : 0u);
+    if (i->r >= 0) other = machine_truth(w, i);
     *inverse = combine((ptx_boolean)i->operation, ~truth, other);
     return combine((ptx_boolean)i->operation, truth, other);
 }
@@ -221,8 +215,8 @@ static uint32_t test(machine *m, machine_warp *w, const ptx_instruction *i, uint
 static void run_test(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     uint32_t inverse, truth = test(m, w, i, &inverse);
     if (i->kind == PTX_TEST) {
-        set_predicate(w, i->p, truth, mask);
-        set_predicate(w, i->q, inverse, mask);
+        machine_set_predicate(w, i->p, truth, mask);
+        machine_set_predicate(w, i->q, inverse, mask);
         return;
     }
     uint32_t row[LANES], yes = i->number == PTX_F32 ? 0x3f800000u : 0xffffffffu;
@@ -232,17 +226,16 @@ static void run_test(machine *m, machine_warp *w, const ptx_instruction *i, uint
 
 static void run_logic(machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     uint32_t a = w->predicates[i->q], b = 0;
-    if (i->flags & PTX_SIGNED) a = ~a;
-    if (i->r >= 0) b = w->predicates[i->r] ^ (i->second_negated ? ~0u : 0u);
-    set_predicate(w, i->p, combine((ptx_boolean)i->operation, a, b), mask);
+    if (i->flags & PTX_FIRST_NEGATED) a = ~a;
+    if (i->r >= 0) b = machine_truth(w, i);
+    machine_set_predicate(w, i->p, combine((ptx_boolean)i->operation, a, b), mask);
 }
 
 static void run_select(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     uint64_t result[LANES];
-    uint32_t choice = w->predicates[i->p] ^ (i->second_negated ? ~0u : 0u);
-    m->set->select(result, machine_row(m, w, i->in[0]), machine_row(m, w, i->in[1]), choice,
-                   i->bytes);
-    put(m, w, i->d, result, mask, i->bytes);
+    m->set->select(result, machine_row(m, w, i->in[0]), machine_row(m, w, i->in[1]),
+                   machine_truth(w, i), i->register_bytes);
+    put(m, w, i->d, result, mask, i->register_bytes);
 }
 
 static void run_pack(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
@@ -285,23 +278,18 @@ static void run_convert_address(machine *m, machine_warp *w, const ptx_instructi
 }
 
 static void run_is_space(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
-    static const uint64_t windows[PTX_SPACE_COUNT] = {0, 0, 0x700, 0x701, 0x702, 0x703};
     const uint64_t *from = machine_row(m, w, i->in[0]);
     uint32_t truth = 0;
-    for (int l = 0; l < LANES; l++) {
-        uint64_t window = from[l] >> PTX_WINDOW_SHIFT;
-        bool global = window < 0x700 || window > 0x703;
-        bool inside = i->space == PTX_GLOBAL ? global : window == windows[i->space];
-        truth |= (uint32_t)inside << l;
-    }
-    set_predicate(w, i->p, truth, mask);
+    for (int l = 0; l < LANES; l++)
+        truth |= (uint32_t)(ptx_space_of(from[l]) == (ptx_space)i->space) << l;
+    machine_set_predicate(w, i->p, truth, mask);
 }
 
 static void run_clock(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     uint64_t wide[LANES];
     uint32_t words[LANES];
     for (int l = 0; l < LANES; l++) wide[l] = m->instructions, words[l] = (uint32_t)m->instructions;
-    if (i->bytes == 8) put(m, w, i->d, wide, mask, 8);
+    if (i->register_bytes == 8) put(m, w, i->d, wide, mask, 8);
     else put(m, w, i->d, words, mask, 4);
 }
 
@@ -342,6 +330,7 @@ static bool run_collective(machine *m, machine_warp *w, const ptx_instruction *i
     mask = w->mask;
     switch (i->kind) {
     case PTX_BARRIER:
+    case PTX_BARRIER_ARRIVE:
     case PTX_BARRIER_REDUCE: barrier_arrive(m, w, i); return w->state == WARP_READY;
     case PTX_LOAD_MATRIX:
     case PTX_STORE_MATRIX:
@@ -386,7 +375,9 @@ static inline bool run_single(machine *m, machine_warp *w, const ptx_instruction
     case PTX_LANES: run_lanes(m, w, i, mask); return true;
     case PTX_TEST:
     case PTX_SET: run_test(m, w, i, mask); return true;
-    case PTX_MOVE: put(m, w, i->d, machine_row(m, w, i->in[0]), mask, i->bytes); return true;
+    case PTX_MOVE:
+        put(m, w, i->d, machine_row(m, w, i->in[0]), mask, i->register_bytes);
+        return true;
     case PTX_SELECT: run_select(m, w, i, mask); return true;
     case PTX_LOGIC: run_logic(w, i, mask); return true;
     case PTX_PACK: run_pack(m, w, i, mask); return true;

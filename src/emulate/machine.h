@@ -163,8 +163,8 @@ typedef struct machine_warp {
     machine_seen acquired; /* seen by 'acquired_lanes' only, until the warp joins */
     uint32_t acquired_lanes;
     uint32_t commits[LANES];
-    machine_copy *copies;
-    int copy_first, copy_count, copy_capacity;
+    LIST(machine_copy) copies;
+    int copy_first; /* those before have landed */
     uint32_t bulk_commits[LANES];
     /* wgmma */
     uint32_t product_commits, product_waited;
@@ -229,22 +229,26 @@ typedef struct machine_byte {
 /* The bytes of a writable buffer that a block has touched, 64 at a time. */
 enum { MACHINE_PAGE_BYTES = 64 };
 typedef struct machine_page {
+    uint32_t *user; /* where the page's number stands */
     machine_byte writes[MACHINE_PAGE_BYTES], reads[MACHINE_PAGE_BYTES];
 } machine_page;
 
-/* First factors of matrix products, expanded: most are used by several products in a row. */
+/* Factors of matrix products are expanded once for all products with the same contents. */
+typedef struct machine_contents {
+    uint32_t words[4][LANES];
+    int number, k_count; /* number 0: none yet */
+} machine_contents;
+
+/* First factors: most are used by several products in a row. */
 enum { MACHINE_FACTORS = 64, MACHINE_COLUMNS = 256 }; /* powers of two */
 typedef struct machine_factor {
-    uint32_t words[4][LANES];
-    int number, k_count;
+    machine_contents of;
     sums_rows rows;
 } machine_factor;
 
-/* The same for second factors: the warps of a block work on the same ones, one warp after the
- * other. */
+/* Second factors: the warps of a block work on the same ones, one warp after the other. */
 typedef struct machine_columns {
-    uint32_t words[2][LANES];
-    int number, k_count;
+    machine_contents of;
     sums_columns columns;
 } machine_columns;
 
@@ -270,14 +274,12 @@ typedef struct machine {
     machine_barrier barriers[MACHINE_BARRIERS];
     machine_mbarrier *mbarriers;
     int mbarrier_count;
-    machine_arrival *arrivals;
-    int arrival_count, arrival_capacity;
+    LIST(machine_arrival) arrivals;
     machine_agent agents[MACHINE_AGENTS_MAX];
     int agent_count, reader_count;
     int read_rows; /* of read_stamp: the warps', and the readers' in use */
     bool row_used[MACHINE_WARPS_MAX + MACHINE_READERS]; /* of them: not all zeros */
-    machine_bulk *bulks;
-    int bulk_count, bulk_capacity;
+    LIST(machine_bulk) bulks;
     struct {
         uint8_t *bytes;
         uint32_t size;
@@ -302,9 +304,7 @@ typedef struct machine {
     uint32_t parameter_bytes;
     machine_buffer buffers[EMULATE_BUFFERS_MAX + 1]; /* the last: module variables */
     int buffer_count;
-    machine_page *pages;
-    uint32_t **page_users; /* where the number of each page stands */
-    int page_count, page_capacity;
+    LIST(machine_page) pages;
 
     machine_factor *factors;
     machine_columns *columns;
@@ -331,13 +331,19 @@ static inline uint32_t *machine_words(const machine *m, const machine_warp *w, i
     return machine_row(m, w, row);
 }
 
-static inline int machine_first_lane(uint32_t mask) {
-    return mask ? __builtin_ctz(mask) : 0;
+/* The lanes where the predicate that an instruction reads holds. */
+static inline uint32_t machine_truth(const machine_warp *w, const ptx_instruction *i) {
+    return w->predicates[i->r] ^ (i->second_negated ? ~0u : 0u);
 }
 
-static inline bool machine_is_shared(const machine *m, uint64_t address, uint32_t bytes) {
-    return address >= PTX_SHARED_BEGIN && address < m->shared_end &&
-           bytes <= m->shared_end - address;
+/* In the lanes of 'mask'; p -1: nowhere. */
+static inline void machine_set_predicate(machine_warp *w, int32_t p, uint32_t value,
+                                         uint32_t mask) {
+    if (p >= 0) w->predicates[p] = (w->predicates[p] & ~mask) | (value & mask);
+}
+
+static inline int machine_first_lane(uint32_t mask) {
+    return mask ? __builtin_ctz(mask) : 0;
 }
 
 static inline uint32_t machine_stamp(const machine_warp *w, int lane) {
@@ -351,6 +357,15 @@ static inline uint32_t machine_stamp(const machine_warp *w, int lane) {
  */
 emulate_finding *machine_find(machine *m, const machine_warp *w, emulate_kind kind, int32_t pc,
                               int32_t other_pc, int lane);
+/* The same, described: who does it, then what. */
+emulate_finding *machine_found(machine *m, const machine_warp *w, emulate_kind kind, int32_t pc,
+                               int32_t other_pc, int lane, const char *format, ...)
+    __attribute__((format(printf, 7, 8)));
+/* Who, what it does (" reads"), and the name of a place in shared memory. */
+emulate_finding *machine_found_at(machine *m, const machine_warp *w, emulate_kind kind, int32_t pc,
+                                  int32_t other_pc, int lane, const char *does, uint32_t offset);
+/* The machine can do no more of what the sentence says: the block cannot go on. */
+void machine_limit(machine *m, const machine_warp *w, int32_t pc, const char *sentence);
 /* "K stage 1[row 3, byte 16]", by the launch's tiles and the kernel's variables. */
 str machine_shared_name(const machine *m, uint32_t offset);
 /* "ldmatrix by warp 0 lane 3". */
@@ -417,6 +432,9 @@ const uint8_t *memory_generic(machine *m, machine_warp *w, int lane, uint64_t ad
                               uint32_t bytes, int32_t pc);
 void memory_addresses(const machine *m, const machine_warp *w, int32_t row, int row_bytes,
                       int64_t offset, uint64_t addresses[LANES]);
+/* Whether these bytes are in the block's shared memory; a finding where they are not. */
+bool memory_is_shared(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
+                      int32_t pc);
 /* Shared offsets of all lanes of 'mask' from a shared or generic address; lanes that are out of
  * bounds or misaligned are reported and left out of the returned mask.
  */

@@ -17,23 +17,13 @@ void memory_addresses(const machine *m, const machine_warp *w, int32_t row, int 
     }
 }
 
-static ptx_space space_of(uint64_t address) {
-    switch (address >> PTX_WINDOW_SHIFT) {
-    case 0x700: return PTX_SHARED;
-    case 0x701: return PTX_LOCAL;
-    case 0x702: return PTX_PARAM;
-    case 0x703: return PTX_CONST;
-    default: return PTX_GLOBAL;
-    }
-}
-
 /* Takes the lanes off *mask whose address is in the first lane's space, and strips its window. */
 static uint32_t split_space(uint64_t addresses[LANES], uint32_t *mask, ptx_space *space) {
-    *space = space_of(addresses[machine_first_lane(*mask)]);
+    *space = ptx_space_of(addresses[machine_first_lane(*mask)]);
     uint32_t same = 0;
     for (uint32_t rest = *mask; rest; rest &= rest - 1u) {
         int l = machine_first_lane(rest);
-        if (space_of(addresses[l]) != *space) continue;
+        if (ptx_space_of(addresses[l]) != *space) continue;
         same |= 1u << l;
         if (*space != PTX_GLOBAL) addresses[l] &= (1ull << PTX_WINDOW_SHIFT) - 1u;
     }
@@ -44,22 +34,16 @@ static uint32_t split_space(uint64_t addresses[LANES], uint32_t *mask, ptx_space
 static bool misaligned(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
                        ptx_space space, int32_t pc) {
     if (!(address & (bytes - 1u))) return false;
-    emulate_finding *f = machine_find(m, w, EMULATE_MISALIGNED, pc, -1, lane);
-    if (!f) return true;
-    str who = machine_who(m, w, pc, lane);
-    f->detail = str_format(m->memory, "%.*s: %u bytes at %s address %s0x%llx", STR_ARGS(who), bytes,
-                           space_names[space], space == PTX_GLOBAL ? "..." : "",
-                           (unsigned long long)(address & 0xffffffu));
+    machine_found(m, w, EMULATE_MISALIGNED, pc, -1, lane, ": %u bytes at %s address %s0x%llx",
+                  bytes, space_names[space], space == PTX_GLOBAL ? "..." : "",
+                  (unsigned long long)(address & 0xffffffu));
     return true;
 }
 
 static void report_bounds(machine *m, machine_warp *w, emulate_kind kind, int lane,
                           uint64_t address, uint32_t bytes, uint64_t limit, int32_t pc) {
-    emulate_finding *f = machine_find(m, w, kind, pc, -1, lane);
-    if (!f) return;
-    str who = machine_who(m, w, pc, lane);
-    f->detail = str_format(m->memory, "%.*s: %u bytes at byte %lld of %llu", STR_ARGS(who), bytes,
-                           (long long)address, (unsigned long long)limit);
+    machine_found(m, w, kind, pc, -1, lane, ": %u bytes at byte %lld of %llu", bytes,
+                  (long long)address, (unsigned long long)limit);
 }
 
 /* Where a lane's bytes are, or NULL after a finding. Shared accesses go through the shadow. */
@@ -91,7 +75,7 @@ static uint8_t *lane_bytes(machine *m, machine_warp *w, ptx_space space, int lan
 
 const uint8_t *memory_generic(machine *m, machine_warp *w, int lane, uint64_t address,
                               uint32_t bytes, int32_t pc) {
-    ptx_space space = space_of(address);
+    ptx_space space = ptx_space_of(address);
     if (space != PTX_GLOBAL) address &= (1ull << PTX_WINDOW_SHIFT) - 1u;
     return lane_bytes(m, w, space, lane, address, bytes, GLOBAL_READ, pc);
 }
@@ -252,7 +236,7 @@ static uint64_t atomic_result(const ptx_instruction *i, uint64_t old, uint64_t b
 static void atomic_lanes(machine *m, machine_warp *w, const ptx_instruction *i, ptx_space space,
                          const uint64_t addresses[LANES], uint32_t mask) {
     int32_t pc = (int32_t)(i - m->code);
-    uint8_t *result = machine_row(m, w, i->d);
+    uint8_t *result = i->d != PTX_NONE ? machine_row(m, w, i->d) : NULL;
     const uint8_t *b = machine_row(m, w, i->in[1]);
     const uint8_t *c = i->in[2] != PTX_NONE ? machine_row(m, w, i->in[2]) : b;
     int stride = i->register_bytes;
@@ -274,7 +258,7 @@ static void atomic_lanes(machine *m, machine_warp *w, const ptx_instruction *i, 
         memcpy(&y, c + l * stride, i->bytes);
         uint64_t value = atomic_result(i, old, x, y);
         memcpy(at, &value, i->bytes);
-        memcpy(result + l * stride, &old, (size_t)stride);
+        if (result) memcpy(result + l * stride, &old, (size_t)stride);
     }
 }
 
@@ -284,6 +268,15 @@ void memory_atomic(machine *m, machine_warp *w, const ptx_instruction *i, uint32
 
 /* --- for instructions that know shared memory only -------------------------------------------- */
 
+bool memory_is_shared(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
+                      int32_t pc) {
+    if (address >= PTX_SHARED_BEGIN && address < m->shared_end && bytes <= m->shared_end - address)
+        return true;
+    report_bounds(m, w, EMULATE_SHARED_BOUNDS, lane, address - PTX_SHARED_BEGIN, bytes,
+                  m->shared_end - PTX_SHARED_BEGIN, pc);
+    return false;
+}
+
 uint32_t memory_shared_offsets(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask,
                                uint32_t bytes, uint32_t offsets[LANES]) {
     uint64_t addresses[LANES];
@@ -292,17 +285,12 @@ uint32_t memory_shared_offsets(machine *m, machine_warp *w, const ptx_instructio
     uint32_t good = 0;
     for (int l = 0; l < LANES; l++) {
         uint64_t address = addresses[l];
-        if (i->space == PTX_GENERIC && space_of(address) == PTX_SHARED)
-            address -= PTX_SHARED_WINDOW;
+        if (i->space == PTX_GENERIC && ptx_space_of(address) == PTX_SHARED)
+            address -= ptx_window(PTX_SHARED);
         offsets[l] = (uint32_t)address;
         if (!(mask >> l & 1u)) continue;
         if (misaligned(m, w, l, address, bytes, PTX_SHARED, pc)) continue;
-        if (!machine_is_shared(m, address, bytes)) {
-            report_bounds(m, w, EMULATE_SHARED_BOUNDS, l, address - PTX_SHARED_BEGIN, bytes,
-                          m->shared_end - PTX_SHARED_BEGIN, pc);
-            continue;
-        }
-        good |= 1u << l;
+        if (memory_is_shared(m, w, l, address, bytes, pc)) good |= 1u << l;
     }
     return good;
 }

@@ -24,15 +24,21 @@ static void transpose(uint32_t to[LANES], const uint32_t from[LANES]) {
     memcpy(to, halves, sizeof halves);
 }
 
-/* PTX ISA, ldmatrix: lanes 8j to 8j+7 hold the row addresses of matrix j. */
+/* PTX ISA, ldmatrix: lanes 8j to 8j+7 hold the row addresses of matrix j. Returns the lanes whose
+ * addresses are good.
+ */
+static uint32_t find_matrices(machine *m, machine_warp *w, const ptx_instruction *i,
+                              uint32_t offsets[LANES], uint32_t *rows[4]) {
+    uint32_t used = i->count == 4 ? ~0u : (1u << 8 * i->count) - 1u;
+    uint32_t good = memory_shared_offsets(m, w, i, used, 16, offsets);
+    rows_of(m, w, m->function->lists.items + i->list, i->count, rows);
+    traffic_shared(&m->counts[i - m->code], offsets, good, 16);
+    return good;
+}
+
 void product_load_matrix(machine *m, machine_warp *w, const ptx_instruction *i) {
     int32_t pc = (int32_t)(i - m->code);
-    uint32_t used = i->count == 4 ? ~0u : (1u << 8 * i->count) - 1u, offsets[LANES];
-    uint32_t good = memory_shared_offsets(m, w, i, used, 16, offsets);
-    const int32_t *list = m->function->lists.items + i->list;
-    uint32_t *rows[4];
-    rows_of(m, w, list, i->count, rows);
-    traffic_shared(&m->counts[pc], offsets, good, 16);
+    uint32_t offsets[LANES], *rows[4], good = find_matrices(m, w, i, offsets, rows);
     for (int j = 0; j < i->count; j++) {
         uint32_t matrix[LANES];
         for (int r = 0; r < 8; r++) {
@@ -51,12 +57,7 @@ void product_load_matrix(machine *m, machine_warp *w, const ptx_instruction *i) 
 
 void product_store_matrix(machine *m, machine_warp *w, const ptx_instruction *i) {
     int32_t pc = (int32_t)(i - m->code);
-    uint32_t used = i->count == 4 ? ~0u : (1u << 8 * i->count) - 1u, offsets[LANES];
-    uint32_t good = memory_shared_offsets(m, w, i, used, 16, offsets);
-    const int32_t *list = m->function->lists.items + i->list;
-    uint32_t *rows[4];
-    rows_of(m, w, list, i->count, rows);
-    traffic_shared(&m->counts[pc], offsets, good, 16);
+    uint32_t offsets[LANES], *rows[4], good = find_matrices(m, w, i, offsets, rows);
     for (int j = 0; j < i->count; j++) {
         uint32_t matrix[LANES];
         if (i->flags & PTX_TRANSPOSED) transpose(matrix, rows[j]);
@@ -163,27 +164,28 @@ static void multiply_integers(const machine *m, const machine_warp *w, const ptx
         }
 }
 
-/* Fragments of A are at regular distances: their numbers are mixed. */
-static uint32_t slot_of(int32_t row, uint32_t slots) {
-    return ((uint32_t)row * 2654435761u >> 16) & (slots - 1u);
+/* Whether a factor with these contents is there; if not, it is from now on. */
+static bool is_held(machine_contents *held, ptx_number number, int k_count, uint32_t *const words[],
+                    int count) {
+    bool same = held->number == (int)number + 1 && held->k_count == k_count;
+    for (int n = 0; same && n < count; n++)
+        same = memcmp(held->words[n], words[n], sizeof held->words[n]) == 0;
+    if (same) return true;
+    held->number = (int)number + 1;
+    held->k_count = k_count;
+    for (int n = 0; n < count; n++) memcpy(held->words[n], words[n], sizeof held->words[n]);
+    return false;
 }
 
 /* The expanded first factor, made now or for an earlier product with the same contents. */
 static const sums_rows *rows_of_factor(machine *m, const ptx_instruction *i, int32_t row,
                                        uint32_t *const a[4], int count) {
-    machine_factor *f = &m->factors[slot_of(row, MACHINE_FACTORS)];
-    bool same = f->number == i->number + 1 && f->k_count == i->count;
-    for (int n = 0; same && n < count; n++)
-        same = memcmp(f->words[n], a[n], sizeof f->words[n]) == 0;
-    if (same) return &f->rows;
+    /* Fragments of A are at regular distances: their numbers are mixed. */
+    machine_factor *f = &m->factors[((uint32_t)row * 2654435761u >> 16) % MACHINE_FACTORS];
     ptx_number number = (ptx_number)i->number;
-    f->number = i->number + 1; /* 0: none yet */
-    f->k_count = i->count;
-    for (int n = 0; n < count; n++) {
-        memcpy(f->words[n], a[n], sizeof f->words[n]);
-        float *to = f->rows.a[n / 2 * (16 / i->bytes)] + n % 2 * 8;
-        product_expand_by_k(m, number, a[n], to, 16);
-    }
+    if (is_held(&f->of, number, i->count, a, count)) return &f->rows;
+    for (int n = 0; n < count; n++)
+        product_expand_by_k(m, number, a[n], f->rows.a[n / 2 * (16 / i->bytes)] + n % 2 * 8, 16);
     sums_prepare_rows(&f->rows, i->count, m->sums, number);
     return &f->rows;
 }
@@ -191,17 +193,10 @@ static const sums_rows *rows_of_factor(machine *m, const ptx_instruction *i, int
 static const sums_columns *columns_of_factor(machine *m, const ptx_instruction *i, int32_t row,
                                              uint32_t *const b[2], int count) {
     machine_columns *f = &m->columns[row % MACHINE_COLUMNS];
-    bool same = f->number == i->operation + 1 && f->k_count == i->count;
-    for (int n = 0; same && n < count; n++)
-        same = memcmp(f->words[n], b[n], sizeof f->words[n]) == 0;
-    if (same) return &f->columns;
     ptx_number number = (ptx_number)i->operation;
-    f->number = i->operation + 1; /* 0: none yet */
-    f->k_count = i->count;
-    for (int n = 0; n < count; n++) {
-        memcpy(f->words[n], b[n], sizeof f->words[n]);
+    if (is_held(&f->of, number, i->count, b, count)) return &f->columns;
+    for (int n = 0; n < count; n++)
         product_expand_columns(m, number, b[n], f->columns.b + n * (16 / i->bytes));
-    }
     sums_prepare_columns(&f->columns, i->count, m->sums, number);
     return &f->columns;
 }

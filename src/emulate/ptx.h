@@ -30,11 +30,8 @@ enum {
  * system's: an address that lacks the begin, or has it twice, is another one.
  */
 enum { PTX_SHARED_BEGIN = 1024 };
-#define PTX_SHARED_WINDOW (0x700ull << PTX_WINDOW_SHIFT)
-#define PTX_LOCAL_WINDOW (0x701ull << PTX_WINDOW_SHIFT)
-#define PTX_PARAM_WINDOW (0x702ull << PTX_WINDOW_SHIFT)
-#define PTX_CONST_WINDOW (0x703ull << PTX_WINDOW_SHIFT)
 
+/* From PTX_SHARED on, each has a window. */
 typedef enum ptx_space {
     PTX_GENERIC,
     PTX_GLOBAL,
@@ -44,6 +41,20 @@ typedef enum ptx_space {
     PTX_CONST,
     PTX_SPACE_COUNT
 } ptx_space;
+
+enum { PTX_WINDOW_FIRST = 0x700 };
+
+/* What a space's own addresses and generic ones differ by. */
+static inline uint64_t ptx_window(ptx_space space) {
+    if (space < PTX_SHARED) return 0;
+    return (uint64_t)(PTX_WINDOW_FIRST + (int)space - PTX_SHARED) << PTX_WINDOW_SHIFT;
+}
+
+/* Of a generic address. */
+static inline ptx_space ptx_space_of(uint64_t address) {
+    uint64_t number = (address >> PTX_WINDOW_SHIFT) - PTX_WINDOW_FIRST;
+    return number < PTX_SPACE_COUNT - PTX_SHARED ? (ptx_space)(PTX_SHARED + number) : PTX_GLOBAL;
+}
 
 typedef enum ptx_kind {
     PTX_LANES,  /* d = function(in...) */
@@ -66,6 +77,7 @@ typedef enum ptx_kind {
     PTX_TRAP,
     PTX_NOTHING,
     PTX_BARRIER,
+    PTX_BARRIER_ARRIVE,
     PTX_BARRIER_REDUCE,
     PTX_WARP_BARRIER,
     PTX_SHUFFLE,
@@ -101,9 +113,11 @@ enum {
     PTX_GUARD_NEGATED = 2,
     PTX_SIGNED = 4,
     PTX_TRANSPOSED = 8,
-    PTX_TOUCHES = 16, /* uses registers of wgmma */
-    PTX_RELAXED = 32, /* of an mbarrier: orders no other accesses */
-    PTX_HALF = 64     /* a product of 8 rows that contracts 16 bytes */
+    PTX_TOUCHES = 16,       /* uses registers of wgmma */
+    PTX_RELAXED = 32,       /* of an mbarrier: orders no other accesses */
+    PTX_EXPECTS = 64,       /* of an arrival: and says how many bytes will come */
+    PTX_HALF = 64,          /* a product of 8 rows that contracts 16 bytes */
+    PTX_FIRST_NEGATED = 128 /* of PTX_LOGIC */
 };
 
 /* PTX_LOGIC and the combination in PTX_TEST. */
@@ -162,11 +176,10 @@ typedef struct ptx_instruction {
     uint8_t input_count;
     uint8_t register_bytes; /* of the loaded register's lane */
     bool second_negated;
-    bool waits;               /* barriers: sync, not arrive; mbarrier: try_wait */
     int32_t guard;            /* predicate, or -1 */
     int32_t d;                /* row, or PTX_NONE */
     int32_t in[LANES_INPUTS]; /* rows, or PTX_NONE */
-    int32_t p, q, r;          /* predicates, or -1: results p, q; input r */
+    int32_t p, q, r;          /* predicates, or -1: results p, q; inputs r, and q of PTX_LOGIC */
     int32_t list;             /* first of the rows in ptx_function.lists */
     int64_t immediate;        /* address offset, group count, ... */
     int32_t function;         /* of lanes_set.functions */
@@ -216,7 +229,7 @@ typedef struct ptx_variable {
 
 /* Registers that hold numbers of the thread and the launch: filled when a block starts. */
 typedef enum ptx_special {
-#define SPECIAL(id, name) PTX_SPECIAL_##id,
+#define SPECIAL(id, name, value) PTX_SPECIAL_##id,
 #include "emulate/specials.def"
 #undef SPECIAL
     PTX_SPECIAL_COUNT
@@ -267,6 +280,13 @@ struct emulate_module {
     uint8_t *global_image, *constant_image;
     uint32_t global_bytes, constant_bytes;
 };
+
+/* Of a file by its number in .loc; empty when no .file names it. */
+static inline str ptx_file_name(const emulate_module *module, int32_t number) {
+    for (int i = 0; i < module->files.count; i++)
+        if (module->files.items[i].number == number) return module->files.items[i].name;
+    return STR("");
+}
 
 /* Registers a thread of PTX_PRODUCT: D, which C has as many of, A and B, one after the other. */
 typedef struct ptx_product_rows {

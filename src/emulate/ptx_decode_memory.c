@@ -1,46 +1,24 @@
-/* Loads, stores, atomics, asynchronous copies, mbarriers: statements to instructions. */
+/* Loads, stores, addresses and copies: statements to instructions. */
 #include "emulate/ptx_read.h"
 
-static bool unknown(ptx_reader *r, const ptx_statement *s) {
-    ptx_read_error(r, DIAG_PTX_UNKNOWN_INSTRUCTION, s->range, s->opcode, STR(""));
-    return false;
-}
-
-static str last_part(const ptx_statement *s) {
-    return s->parts[s->part_count - 1];
-}
-
-static bool in_cluster(const ptx_statement *s) {
-    return ptx_decode_has(s, "shared::cluster") || ptx_decode_has(s, "multimem");
-}
-
-/* The bytes of the registers that hold the elements: sizes may differ (PTX ISA, "Operand Size
- * Exceeding Instruction-Type Size").
+/* Sizes of registers and elements may differ (PTX ISA, "Operand Size Exceeding Instruction-Type
+ * Size").
  */
-static int register_bytes(ptx_reader *r, const ptx_statement *s, const ptx_operand *o, int bytes) {
-    const ptx_operand *first =
-        o->kind == PTX_OPERAND_VECTOR && o->count ? s->elements + o->first : o;
-    int32_t index;
-    const ptx_symbol *symbol =
-        first->kind == PTX_OPERAND_NAME ? ptx_read_find(r, first->name, &index) : NULL;
-    if (symbol && symbol->kind == PTX_SYMBOL_DOUBLE) return 8;
-    if (symbol && symbol->kind == PTX_SYMBOL_WORD) return 4;
-    return bytes == 8 ? 8 : 4;
-}
-
-static bool decode_access(ptx_reader *r, const ptx_statement *s, ptx_kind kind) {
-    bool load = kind == PTX_LOAD;
+bool ptx_decode_access(ptx_reader *r, const ptx_statement *s) {
+    bool load = !str_is(s->parts[0], "st");
     ptx_number number;
-    uint8_t bytes;
-    if (s->operand_count < 2 || in_cluster(s) || !ptx_decode_number(last_part(s), &number, &bytes))
-        return unknown(r, s);
+    int bytes = ptx_decode_last_type(s, &number);
+    if (s->operand_count < 2 || !bytes) return ptx_decode_unknown(r, s);
     const ptx_operand *data = &s->operands[load ? 0 : 1], *address = &s->operands[load ? 1 : 0];
-    ptx_instruction *i = ptx_decode_emit(r, s, kind);
-    i->bytes = bytes;
+    const ptx_operand *first =
+        data->kind == PTX_OPERAND_VECTOR && data->count ? s->elements + data->first : data;
+    int declared = ptx_decode_declared_bytes(r, first);
+    ptx_instruction *i = ptx_decode_emit(r, s, load ? PTX_LOAD : PTX_STORE);
+    i->bytes = (uint8_t)bytes;
     i->space = (uint8_t)ptx_decode_space(s);
-    if (last_part(s).data[0] == 's') i->flags |= PTX_SIGNED;
+    if (s->parts[s->part_count - 1].data[0] == 's') i->flags |= PTX_SIGNED;
     if (!ptx_decode_address(r, s, address, i)) return false;
-    i->register_bytes = (uint8_t)register_bytes(r, s, data, bytes);
+    i->register_bytes = (uint8_t)(declared ? declared : bytes == 8 ? 8 : 4);
     if (i->register_bytes < bytes) return ptx_decode_fail(r, s, "the register is too small");
     int count, wanted = ptx_decode_has(s, "v2")   ? 2
                         : ptx_decode_has(s, "v4") ? 4
@@ -53,62 +31,31 @@ static bool decode_access(ptx_reader *r, const ptx_statement *s, ptx_kind kind) 
     return true;
 }
 
-bool ptx_decode_ld(ptx_reader *r, const ptx_statement *s) {
-    return decode_access(r, s, PTX_LOAD);
-}
-
-bool ptx_decode_st(ptx_reader *r, const ptx_statement *s) {
-    if (ptx_decode_has(s, "async")) return unknown(r, s);
-    return decode_access(r, s, PTX_STORE);
-}
-
-static bool find_operation(const ptx_statement *s, ptx_operation *operation) {
-    static const struct {
-        const char *name;
-        ptx_operation operation;
-    } rows[] = {
-        {"add", PTX_OP_ADD}, {"min", PTX_OP_MIN}, {"max", PTX_OP_MAX},       {"and", PTX_OP_AND},
-        {"or", PTX_OP_OR},   {"xor", PTX_OP_XOR}, {"exch", PTX_OP_EXCHANGE}, {"cas", PTX_OP_CAS},
-        {"inc", PTX_OP_INC}, {"dec", PTX_OP_DEC},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (ptx_decode_has(s, rows[i].name)) {
-            *operation = rows[i].operation;
-            return true;
-        }
-    return false;
-}
-
-bool ptx_decode_atom(ptx_reader *r, const ptx_statement *s) {
-    bool result = str_is(s->parts[0], "atom");
-    ptx_operation operation;
+/* PTX ISA, cvta: between a space's own addresses and generic ones. */
+bool ptx_decode_cvta(ptx_reader *r, const ptx_statement *s) {
     ptx_number number;
-    uint8_t bytes;
-    if (in_cluster(s) || ptx_decode_has(s, "async") || ptx_decode_has(s, "v2") ||
-        ptx_decode_has(s, "v4") || ptx_decode_has(s, "v8") || !find_operation(s, &operation) ||
-        !ptx_decode_number(last_part(s), &number, &bytes) || bytes == 1)
-        return unknown(r, s);
-    int sources = operation == PTX_OP_CAS ? 2 : 1, first = result ? 1 : 0;
-    if (s->operand_count < first + 1 + sources)
-        return ptx_decode_fail(r, s, "more operands were expected");
-    ptx_instruction *i = ptx_decode_emit(r, s, PTX_ATOMIC);
-    i->space = (uint8_t)ptx_decode_space(s);
-    i->bytes = bytes;
-    i->number = (uint8_t)number;
-    i->operation = (uint8_t)operation;
-    i->register_bytes = bytes == 8 ? 8 : 4;
-    i->d = r->function->sink;
-    if (result && !ptx_decode_result(r, &s->operands[0], i->register_bytes, &i->d)) return false;
-    if (!ptx_decode_address(r, s, &s->operands[first], i)) return false;
-    for (int n = 0; n < sources; n++)
-        if (!ptx_decode_row(r, &s->operands[first + 1 + n], i->register_bytes, number == PTX_F32,
-                            &i->in[n + 1]))
-            return false;
-    return true;
+    if (s->operand_count != 2 || ptx_decode_last_type(s, &number) != 8)
+        return ptx_decode_fail(r, s, "expected two 64-bit operands");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_CONVERT_ADDRESS);
+    uint64_t base = ptx_window(ptx_decode_space(s));
+    i->immediate = (int64_t)(ptx_decode_has(s, "to") ? 0u - base : base);
+    return ptx_decode_result(r, &s->operands[0], 8, &i->d) &&
+           ptx_decode_row(r, &s->operands[1], 8, false, &i->in[0]);
 }
+
+/* A cache policy is a hint, and has no meaning here. */
+bool ptx_decode_createpolicy(ptx_reader *r, const ptx_statement *s) {
+    if (s->operand_count < 1) return ptx_decode_fail(r, s, "a result was expected");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_MOVE);
+    i->register_bytes = 8;
+    i->in[0] = ptx_decode_constant(r, 0, 8);
+    return ptx_decode_result(r, &s->operands[0], 8, &i->d);
+}
+
+/* --- asynchronous copies ---------------------------------------------------------------------- */
 
 /* cp.async.ca|cg.shared.global [to], [from], size {, source size | predicate} {, policy} */
-static bool decode_copy(ptx_reader *r, const ptx_statement *s) {
+bool ptx_decode_copy(ptx_reader *r, const ptx_statement *s) {
     if (s->operand_count < 3 || s->operands[2].kind != PTX_OPERAND_NUMBER)
         return ptx_decode_fail(r, s, "two addresses and a size were expected");
     uint64_t bytes = s->operands[2].bits;
@@ -131,125 +78,63 @@ static bool decode_copy(ptx_reader *r, const ptx_statement *s) {
     const ptx_symbol *symbol =
         fourth->kind == PTX_OPERAND_NAME ? ptx_read_find(r, fourth->name, &index) : NULL;
     if (ptx_decode_has(s, "L2::cache_hint") && s->operand_count == 4) return true;
-    if (symbol && symbol->kind == PTX_SYMBOL_PREDICATE) {
+    if (symbol && symbol->kind == PTX_SYMBOL_PREDICATE)
         return ptx_decode_truth(r, fourth, &i->r, &i->second_negated);
-    }
     return ptx_decode_row(r, fourth, 4, false, &i->in[2]);
 }
 
-bool ptx_decode_cp(ptx_reader *r, const ptx_statement *s) {
-    if (s->part_count < 3 || !str_is(s->parts[1], "async")) return unknown(r, s);
-    str what = s->parts[2];
-    if (str_is(what, "bulk")) return ptx_decode_cp_bulk(r, s);
-    if (str_is(what, "ca") || str_is(what, "cg")) return decode_copy(r, s);
-    if (str_is(what, "commit_group")) return ptx_decode_emit(r, s, PTX_COPY_COMMIT);
-    if (str_is(what, "wait_group") || str_is(what, "wait_all")) {
-        ptx_instruction *i = ptx_decode_emit(r, s, PTX_COPY_WAIT);
-        i->operation = str_is(what, "wait_all");
-        if (i->operation) return true;
-        i->immediate = (int64_t)s->operands[0].bits;
-        return s->operand_count == 1 && s->operands[0].kind == PTX_OPERAND_NUMBER;
-    }
-    if (str_is(what, "mbarrier")) {
-        if (s->operand_count != 1) return ptx_decode_fail(r, s, "an address was expected");
-        ptx_instruction *i = ptx_decode_emit(r, s, PTX_COPY_ARRIVE);
-        i->operation = ptx_decode_has(s, "noinc");
-        i->space = PTX_SHARED;
-        if (ptx_decode_space(s) == PTX_GENERIC) i->space = PTX_GENERIC;
-        return ptx_decode_address(r, s, &s->operands[0], i);
-    }
-    return unknown(r, s);
-}
-
-static bool mbarrier_operation(const ptx_statement *s, ptx_mbarrier *operation) {
-    if (s->part_count < 2) return false;
-    str what = s->parts[1];
-    if (str_is(what, "init")) *operation = PTX_MBARRIER_INIT;
-    else if (str_is(what, "inval")) *operation = PTX_MBARRIER_INVALIDATE;
-    else if (str_is(what, "arrive")) *operation = PTX_MBARRIER_ARRIVE;
-    else if (str_is(what, "arrive_drop")) *operation = PTX_MBARRIER_ARRIVE_DROP;
-    else if (str_is(what, "expect_tx")) *operation = PTX_MBARRIER_EXPECT;
-    else if (str_is(what, "complete_tx")) *operation = PTX_MBARRIER_COMPLETE;
-    else if (str_is(what, "pending_count")) *operation = PTX_MBARRIER_PENDING;
-    else if (str_is(what, "test_wait") || str_is(what, "try_wait"))
-        *operation = ptx_decode_has(s, "parity") ? PTX_MBARRIER_TEST_PARITY : PTX_MBARRIER_TEST;
-    else return false;
+static bool decode_address(ptx_reader *r, const ptx_statement *s, const ptx_operand *o,
+                           ptx_space space, ptx_address *address) {
+    ptx_instruction i = {.space = (uint8_t)space};
+    if (!ptx_decode_address(r, s, o, &i)) return false;
+    *address = (ptx_address){i.in[0], i.input_count, i.space, i.immediate};
     return true;
 }
 
-bool ptx_decode_mbarrier(ptx_reader *r, const ptx_statement *s) {
-    ptx_mbarrier operation;
-    if (!mbarrier_operation(s, &operation)) return unknown(r, s);
-    ptx_instruction *i = ptx_decode_emit(r, s, PTX_MBARRIER);
-    i->operation = (uint8_t)operation;
-    i->waits = s->part_count > 1 && str_is(s->parts[1], "try_wait");
-    i->flags |= ptx_decode_has(s, "expect_tx") ? PTX_SIGNED : 0; /* arrive.expect_tx */
-    i->flags |= ptx_decode_has(s, "relaxed") ? PTX_RELAXED : 0;
-    i->space = (uint8_t)ptx_decode_space(s);
-    i->d = r->function->sink;
-    int at = 0;
-    if (operation == PTX_MBARRIER_PENDING) {
-        return s->operand_count == 2 && ptx_decode_result(r, &s->operands[0], 4, &i->d) &&
-               ptx_decode_row(r, &s->operands[1], 8, false, &i->in[1]);
+/* [map, {coordinates}] */
+static bool decode_box(ptx_reader *r, const ptx_statement *s, const ptx_operand *o,
+                       ptx_bulk *bulk) {
+    int rank = s->parts[4].length == 2 ? s->parts[4].data[0] - '0' : 0;
+    if (rank < 1 || rank > EMULATE_RANK_MAX || s->parts[4].data[1] != 'd')
+        return ptx_decode_fail(r, s, "one to five dimensions were expected");
+    if (o->kind != PTX_OPERAND_ADDRESS || o->count != rank)
+        return ptx_decode_fail(r, s, "as many coordinates as dimensions were expected");
+    bulk->rank = rank;
+    bulk->coordinates = r->function->lists.count;
+    for (int d = 0; d < rank; d++) {
+        int32_t row;
+        if (!ptx_decode_row(r, &s->elements[o->first + d], 4, false, &row)) return false;
+        list_push(r->module->memory, &r->function->lists, row);
     }
-    if (operation == PTX_MBARRIER_ARRIVE || operation == PTX_MBARRIER_ARRIVE_DROP) {
-        bool has_state = s->operand_count && s->operands[0].kind == PTX_OPERAND_NAME;
-        if (has_state && !ptx_decode_result(r, &s->operands[at++], 8, &i->d)) return false;
-    }
-    if (operation == PTX_MBARRIER_TEST || operation == PTX_MBARRIER_TEST_PARITY) {
-        if (!s->operand_count || !ptx_decode_predicate(r, s->operands[at++].name, &i->p))
-            return false;
-    }
-    if (at >= s->operand_count || !ptx_decode_address(r, s, &s->operands[at++], i))
-        return ptx_decode_fail(r, s, "an address was expected");
-    bool needs_second = operation == PTX_MBARRIER_INIT || operation == PTX_MBARRIER_TEST ||
-                        operation == PTX_MBARRIER_TEST_PARITY || operation == PTX_MBARRIER_EXPECT ||
-                        operation == PTX_MBARRIER_COMPLETE;
-    if (at < s->operand_count)
-        return ptx_decode_row(r, &s->operands[at], operation == PTX_MBARRIER_TEST ? 8 : 4, false,
-                              &i->in[1]);
-    return !needs_second || ptx_decode_fail(r, s, "another operand was expected");
+    return decode_address(r, s, o, PTX_GENERIC, &bulk->global);
 }
 
-static uint64_t window(ptx_space space) {
-    switch (space) {
-    case PTX_SHARED: return PTX_SHARED_WINDOW;
-    case PTX_LOCAL: return PTX_LOCAL_WINDOW;
-    case PTX_PARAM: return PTX_PARAM_WINDOW;
-    case PTX_CONST: return PTX_CONST_WINDOW;
-    default: return 0;
-    }
-}
-
-/* PTX ISA, cvta: between a space's own addresses and generic ones. */
-bool ptx_decode_cvta(ptx_reader *r, const ptx_statement *s) {
-    ptx_number number;
-    uint8_t bytes;
-    if (s->operand_count != 2 || !ptx_decode_number(s->parts[s->part_count - 1], &number, &bytes) ||
-        bytes != 8)
-        return ptx_decode_fail(r, s, "expected two 64-bit operands");
-    ptx_instruction *i = ptx_decode_emit(r, s, PTX_CONVERT_ADDRESS);
-    ptx_space space = ptx_decode_space(s);
-    uint64_t base = window(space);
-    i->immediate = (int64_t)(ptx_decode_has(s, "to") ? 0u - base : base);
-    i->bytes = 8;
-    return ptx_decode_result(r, &s->operands[0], 8, &i->d) &&
-           ptx_decode_row(r, &s->operands[1], 8, false, &i->in[0]);
-}
-
-bool ptx_decode_isspacep(ptx_reader *r, const ptx_statement *s) {
-    if (s->operand_count != 2) return ptx_decode_fail(r, s, "two operands were expected");
-    ptx_instruction *i = ptx_decode_emit(r, s, PTX_ISSPACE);
-    i->space = (uint8_t)ptx_decode_space(s);
-    return ptx_decode_predicate(r, s->operands[0].name, &i->p) &&
-           ptx_decode_row(r, &s->operands[1], 8, false, &i->in[0]);
-}
-
-/* A cache policy is a hint, and has no meaning here. */
-bool ptx_decode_createpolicy(ptx_reader *r, const ptx_statement *s) {
-    if (s->operand_count < 1) return ptx_decode_fail(r, s, "a result was expected");
-    ptx_instruction *i = ptx_decode_emit(r, s, PTX_MOVE);
-    i->bytes = 8;
-    i->in[0] = ptx_decode_constant(r, 0, 8);
-    return ptx_decode_result(r, &s->operands[0], 8, &i->d);
+/* Operands: to, from, size unless a tensor, mbarrier of loads, then multicast mask and policy. */
+bool ptx_decode_bulk(ptx_reader *r, const ptx_statement *s) {
+    bool tensor = s->part_count > 5 && str_is(s->parts[3], "tensor");
+    ptx_bulk bulk = {.tensor = tensor, .size = PTX_NONE, .multicast = PTX_NONE};
+    str to = s->part_count > (tensor ? 5 : 3) ? s->parts[tensor ? 5 : 3] : (str){"", 0};
+    bulk.loads = str_starts(to, STR("shared"));
+    bool known = bulk.loads ? ptx_decode_has(s, "mbarrier::complete_tx::bytes") &&
+                                  ptx_decode_has(s, "global")
+                            : str_is(to, "global") && ptx_decode_has(s, "bulk_group");
+    int needed = 2 + !tensor + bulk.loads, at = 2;
+    if (!known) return ptx_decode_unknown(r, s);
+    if (s->operand_count < needed) return ptx_decode_fail(r, s, "more operands were expected");
+    ptx_instruction *i = ptx_decode_emit(r, s, PTX_BULK);
+    i->list = r->function->bulks.count;
+    const ptx_operand *shared = &s->operands[bulk.loads ? 0 : 1];
+    const ptx_operand *global = &s->operands[bulk.loads ? 1 : 0];
+    if (!decode_address(r, s, shared, PTX_SHARED, &bulk.shared)) return false;
+    if (tensor ? !decode_box(r, s, global, &bulk)
+               : !decode_address(r, s, global, PTX_GLOBAL, &bulk.global))
+        return false;
+    if (!tensor && !ptx_decode_row(r, &s->operands[at++], 4, false, &bulk.size)) return false;
+    if (bulk.loads && !decode_address(r, s, &s->operands[at++], PTX_SHARED, &bulk.mbarrier))
+        return false;
+    if (ptx_decode_has(s, "multicast::cluster") &&
+        (at >= s->operand_count || !ptx_decode_row(r, &s->operands[at], 4, false, &bulk.multicast)))
+        return ptx_decode_fail(r, s, "a mask of blocks was expected");
+    list_push(r->module->memory, &r->function->bulks, bulk);
+    return true;
 }

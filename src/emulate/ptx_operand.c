@@ -51,7 +51,7 @@ static bool unknown_name(ptx_reader *r, const ptx_operand *o, str name) {
 
 static bool special_row(ptx_reader *r, str name, int32_t *row) {
     static const char *const names[] = {
-#define SPECIAL(id, name) name,
+#define SPECIAL(id, name, value) name,
 #include "emulate/specials.def"
 #undef SPECIAL
     };

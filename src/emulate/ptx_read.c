@@ -10,10 +10,8 @@ void ptx_read_error(ptx_reader *r, diag_id id, diag_range range, str first, str 
     if (!d || !r->function || r->place < 0) return;
     const ptx_place *place = &r->module->places.items[r->place];
     while (place->parent >= 0) place = &r->module->places.items[place->parent];
-    str file = STR("line");
-    for (int i = 0; i < r->module->files.count; i++)
-        if (r->module->files.items[i].number == place->file) file = r->module->files.items[i].name;
-    diag_report(r->diagnostics, DIAG_PTX_SOURCE_LINE, range, file,
+    str file = ptx_file_name(r->module, place->file);
+    diag_report(r->diagnostics, DIAG_PTX_SOURCE_LINE, range, file.length ? file : STR("line"),
                 str_format(r->memory, "%d", place->line));
 }
 
@@ -163,7 +161,7 @@ static void entry(ptx_reader *r) {
     if (!r->stopped) resolve_labels(r);
     if (!r->stopped && !diag_has_errors(r->diagnostics)) {
         ptx_rows_share(r, &function);
-        ptx_decode_touches(r, &function);
+        ptx_rows_touch(r, &function);
     }
     place_dynamic_shared(r, &function);
     ptx_read_forget(r, mark);

@@ -100,6 +100,11 @@ typedef struct ptx_doubles {
     int32_t first, count;
 } ptx_doubles;
 
+typedef struct ptx_opcode {
+    int32_t next; /* in the bucket */
+    int32_t row;  /* of instructions.def, or -1 */
+} ptx_opcode;
+
 /* The value of a symbol in the dynamic block. */
 #define PTX_SHARED_LATER (1ull << 40)
 
@@ -133,7 +138,8 @@ typedef struct ptx_reader {
     int32_t *constant_buckets;
     LIST(int32_t) constant_next;
     int32_t *opcode_buckets;
-    LIST(int32_t) opcode_next;
+    LIST(ptx_opcode) opcodes; /* by number in the module */
+    int32_t opcode;           /* of the statement */
     int32_t *lane_buckets, *lane_next;
     ptx_statement statement;
 } ptx_reader;
@@ -188,13 +194,31 @@ void ptx_read_skip(ptx_reader *r); /* after the next semicolon */
 
 /* ptx_decode.c: appends the statement's instructions to the function. */
 void ptx_decode(ptx_reader *r, const ptx_statement *s);
-void ptx_decode_prepare(ptx_reader *r);
-
-bool ptx_decode_has(const ptx_statement *s, const char *part);
-bool ptx_decode_number(str part, ptx_number *number, uint8_t *bytes);
+/* Whether the word, or one that begins as it does up to its '*', is among the opcode's. */
+bool ptx_decode_has(const ptx_statement *s, const char *word);
+/* The bytes of a type, "u32", or of the opcode's last word; 0: it is none. */
+int ptx_decode_type(str name, ptx_number *number);
+int ptx_decode_last_type(const ptx_statement *s, ptx_number *number);
 ptx_space ptx_decode_space(const ptx_statement *s);
 ptx_instruction *ptx_decode_emit(ptx_reader *r, const ptx_statement *s, ptx_kind kind);
 bool ptx_decode_fail(ptx_reader *r, const ptx_statement *s, const char *what); /* false */
+
+/* Decoders of instructions.def, one for each family; false when the operands do not fit. Repeated
+ * declarations are harmless.
+ */
+typedef bool ptx_decoder(ptx_reader *r, const ptx_statement *s);
+ptx_decoder ptx_decode_unknown;
+#define INSTRUCTION(spelling, kind, operation, operands)
+#define DECODER(spelling, function) ptx_decoder function;
+#define UNKNOWN(spelling)
+#include "emulate/instructions.def"
+#undef INSTRUCTION
+#undef DECODER
+#undef UNKNOWN
+
+/* ptx_decode_lanes.c: what is spelled as in lanes.def. */
+ptx_decoder ptx_decode_lanes;
+void ptx_decode_prepare(ptx_reader *r);
 
 /* ptx_operand.c: false after a message. */
 bool ptx_decode_row(ptx_reader *r, const ptx_operand *o, int bytes, bool is_float, int32_t *row);
@@ -210,15 +234,8 @@ bool ptx_decode_list(ptx_reader *r, const ptx_statement *s, const ptx_operand *o
 int32_t ptx_decode_constant(ptx_reader *r, uint64_t bits, int bytes);
 int ptx_decode_declared_bytes(ptx_reader *r, const ptx_operand *o);
 
-/* After a function's last statement: first ptx_rows.c, then ptx_decode_async.c. */
+/* ptx_rows.c, after a function's last statement: first the one, then the other. */
 void ptx_rows_share(ptx_reader *r, ptx_function *f);
-void ptx_decode_touches(ptx_reader *r, ptx_function *f);
-bool ptx_decode_cp_bulk(ptx_reader *r, const ptx_statement *s);
-
-/* One for each family of instructions; repeated declarations are harmless. */
-typedef bool ptx_decoder(ptx_reader *r, const ptx_statement *s);
-#define INSTRUCTION(head, function) ptx_decoder function;
-#include "emulate/instructions.def"
-#undef INSTRUCTION
+void ptx_rows_touch(ptx_reader *r, ptx_function *f);
 
 #endif

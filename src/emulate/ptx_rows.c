@@ -1,6 +1,7 @@
-/* Rows of registers: compilers give each value a register of its own, thousands in all, and a warp
- * that walks through them finds none in the cache. Registers that are never alive at the same
- * place share a row here.
+/* Rows of registers, and which instructions touch those of wgmma.
+ *
+ * Compilers give each value a register of its own, thousands in all, and a warp that walks through
+ * them finds none in the cache. Registers that are never alive at the same place share a row here.
  *
  * Alive is what the code says, block by block: a write under a guard leaves other lanes' values, so
  * it ends nothing. As rows hold each lane by itself and writes are masked, that holds for lanes
@@ -33,54 +34,70 @@ typedef struct rows_state {
     int32_t *map;
 } rows_state;
 
-typedef void rows_visitor(rows_state *s, int32_t pc, int32_t *row, bool writes);
-
 /* --- the rows of an instruction --------------------------------------------------------------- */
 
-static void visit_list(rows_state *s, int32_t pc, rows_visitor *visit, int32_t list, int count,
-                       bool writes) {
-    for (int n = 0; n < count; n++) visit(s, pc, &s->f->lists.items[list + n], writes);
+/* Who walks through the rows that instructions name; 'state' is the walker's. */
+typedef struct rows_walk rows_walk;
+typedef void rows_visitor(const rows_walk *walk, int32_t *row, bool writes);
+struct rows_walk {
+    ptx_function *f;
+    rows_visitor *visit;
+    void *state;
+    int32_t pc;
+};
+
+static void visit_list(const rows_walk *walk, int32_t list, int count, bool writes) {
+    for (int n = 0; n < count; n++) walk->visit(walk, &walk->f->lists.items[list + n], writes);
 }
 
-static void visit_bulk(rows_state *s, int32_t pc, rows_visitor *visit, ptx_bulk *bulk) {
-    visit(s, pc, &bulk->shared.row, false);
-    visit(s, pc, &bulk->global.row, false);
-    if (bulk->loads) visit(s, pc, &bulk->mbarrier.row, false);
-    visit(s, pc, &bulk->size, false);
-    visit(s, pc, &bulk->multicast, false);
-    visit_list(s, pc, visit, bulk->coordinates, bulk->rank, false);
+static void visit_bulk(const rows_walk *walk, ptx_bulk *bulk) {
+    walk->visit(walk, &bulk->shared.row, false);
+    walk->visit(walk, &bulk->global.row, false);
+    if (bulk->loads) walk->visit(walk, &bulk->mbarrier.row, false);
+    walk->visit(walk, &bulk->size, false);
+    walk->visit(walk, &bulk->multicast, false);
+    visit_list(walk, bulk->coordinates, bulk->rank, false);
 }
 
-static void visit_wgmma(rows_state *s, int32_t pc, rows_visitor *visit, ptx_wgmma *form) {
-    visit_list(s, pc, visit, form->d_list, form->d_count, true);
-    if (form->a_list >= 0) visit_list(s, pc, visit, form->a_list, 4, false);
-    visit(s, pc, &form->a_row, false);
-    visit(s, pc, &form->b_row, false);
+static void visit_factors(const rows_walk *walk, const ptx_wgmma *form, bool writes) {
+    visit_list(walk, form->d_list, form->d_count, writes);
+    if (form->a_list >= 0) visit_list(walk, form->a_list, 4, false);
 }
 
 /* Visitors skip constants and PTX_NONE, which are negative. */
-static void visit_rows(rows_state *s, int32_t pc, rows_visitor *visit) {
-    ptx_function *f = s->f;
+static void visit_rows(rows_walk walk, int32_t pc) {
+    ptx_function *f = walk.f;
     ptx_instruction *i = &f->code.items[pc];
+    walk.pc = pc;
     switch (i->kind) {
     case PTX_LOAD:
     case PTX_LOAD_MATRIX:
-    case PTX_UNPACK: visit_list(s, pc, visit, i->list, i->count, true); break;
+    case PTX_UNPACK: visit_list(&walk, i->list, i->count, true); break;
     case PTX_STORE:
     case PTX_STORE_MATRIX:
-    case PTX_PACK: visit_list(s, pc, visit, i->list, i->count, false); break;
+    case PTX_PACK: visit_list(&walk, i->list, i->count, false); break;
     case PTX_PRODUCT: {
         ptx_product_rows rows = ptx_product_rows_of(i);
-        visit_list(s, pc, visit, i->list, rows.sums, true);
-        visit_list(s, pc, visit, i->list + rows.sums, rows.left + rows.right + rows.sums, false);
+        visit_list(&walk, i->list, rows.sums, true);
+        visit_list(&walk, i->list + rows.sums, rows.left + rows.right + rows.sums, false);
         break;
     }
-    case PTX_BULK: visit_bulk(s, pc, visit, &f->bulks.items[i->list]); break;
-    case PTX_WGMMA: visit_wgmma(s, pc, visit, &f->wgmmas.items[i->list]); break;
+    case PTX_BULK: visit_bulk(&walk, &f->bulks.items[i->list]); break;
+    case PTX_WGMMA: {
+        ptx_wgmma *form = &f->wgmmas.items[i->list];
+        visit_factors(&walk, form, true);
+        walk.visit(&walk, &form->a_row, false);
+        walk.visit(&walk, &form->b_row, false);
+        break;
+    }
     default: break;
     }
-    for (int n = 0; n < LANES_INPUTS; n++) visit(s, pc, &i->in[n], false);
-    visit(s, pc, &i->d, true);
+    for (int n = 0; n < LANES_INPUTS; n++) walk.visit(&walk, &i->in[n], false);
+    walk.visit(&walk, &i->d, true);
+}
+
+static void visit_all(ptx_function *f, rows_visitor *visit, void *state) {
+    for (int pc = 0; pc < f->code.count; pc++) visit_rows((rows_walk){f, visit, state, 0}, pc);
 }
 
 /* --- blocks ----------------------------------------------------------------------------------- */
@@ -109,15 +126,17 @@ static void add(uint64_t *set, int32_t row) {
     set[row / 64] |= 1ull << (row % 64);
 }
 
-static void note_use(rows_state *s, int32_t pc, int32_t *row, bool writes) {
+static void note_use(const rows_walk *walk, int32_t *row, bool writes) {
+    const rows_state *s = walk->state;
     if (*row < 0 || writes) return;
-    int block = s->block_of[pc];
+    int block = s->block_of[walk->pc];
     if (!has(set_of(s, s->kills, block), *row)) add(set_of(s, s->uses, block), *row);
 }
 
-static void note_kill(rows_state *s, int32_t pc, int32_t *row, bool writes) {
-    if (*row < 0 || !writes || s->f->code.items[pc].guard >= 0) return;
-    add(set_of(s, s->kills, s->block_of[pc]), *row);
+static void note_kill(const rows_walk *walk, int32_t *row, bool writes) {
+    const rows_state *s = walk->state;
+    if (*row < 0 || !writes || s->f->code.items[walk->pc].guard >= 0) return;
+    add(set_of(s, s->kills, s->block_of[walk->pc]), *row);
 }
 
 /* What is alive after a block. */
@@ -173,9 +192,9 @@ static void extend_set(rows_state *s, const uint64_t *set, int32_t pc) {
             extend(s, (int32_t)(k * 64) + __builtin_ctzll(rest), pc);
 }
 
-static void extend_here(rows_state *s, int32_t pc, int32_t *row, bool writes) {
+static void extend_here(const rows_walk *walk, int32_t *row, bool writes) {
     (void)writes;
-    if (*row >= 0) extend(s, *row, pc);
+    if (*row >= 0) extend(walk->state, *row, walk->pc);
 }
 
 static void find_ranges(rows_state *s) {
@@ -186,7 +205,7 @@ static void find_ranges(rows_state *s) {
         unite_successors(s, block, out);
         extend_set(s, out, s->block_first[block + 1] - 1);
     }
-    for (int pc = 0; pc < s->f->code.count; pc++) visit_rows(s, pc, extend_here);
+    visit_all(s->f, extend_here, s);
 }
 
 /* --- sharing ---------------------------------------------------------------------------------- */
@@ -195,18 +214,20 @@ static void pin(rows_state *s, int32_t row) {
     if (row >= 0) s->is_pinned[row] = 1;
 }
 
+static void pin_factor(const rows_walk *walk, int32_t *row, bool writes) {
+    (void)writes;
+    pin(walk->state, *row);
+}
+
 static void pin_some(rows_state *s) {
     ptx_function *f = s->f;
+    const rows_walk walk = {f, pin_factor, s, 0};
     pin(s, f->sink);
     pin(s, f->sink + 1);
     pin(s, f->carry);
     pin(s, f->next_carry);
     for (int n = 0; n < PTX_SPECIAL_COUNT; n++) pin(s, f->specials[n]);
-    for (int n = 0; n < f->wgmmas.count; n++) {
-        const ptx_wgmma *form = &f->wgmmas.items[n];
-        for (int e = 0; e < form->d_count; e++) pin(s, f->lists.items[form->d_list + e]);
-        for (int e = 0; form->a_list >= 0 && e < 4; e++) pin(s, f->lists.items[form->a_list + e]);
-    }
+    for (int n = 0; n < f->wgmmas.count; n++) visit_factors(&walk, &f->wgmmas.items[n], true);
 }
 
 /* Chains of rows by a place: heads by place, links by row. */
@@ -216,14 +237,12 @@ static int32_t *new_chain(rows_state *s, int count) {
     return heads;
 }
 
-static int32_t take_row(rows_state *s, int32_t **free_rows, int32_t *links, bool wide,
-                        int32_t *next) {
+static int32_t take_row(int32_t **free_rows, int32_t *links, bool wide, int32_t *next) {
     int32_t row = *free_rows[wide];
     if (row >= 0) {
         *free_rows[wide] = links[row];
         return row;
     }
-    (void)s;
     row = *next;
     *next += wide ? 2 : 1;
     return row;
@@ -247,7 +266,7 @@ static int32_t share(rows_state *s) {
     }
     for (int pc = 0; pc < places; pc++) {
         for (int32_t row = begins[pc]; row >= 0; row = begin_links[row])
-            s->map[row] = take_row(s, free_rows, free_links, s->is_wide[row], &next);
+            s->map[row] = take_row(free_rows, free_links, s->is_wide[row], &next);
         for (int32_t row = ends[pc]; row >= 0; row = end_links[row]) {
             bool wide = s->is_wide[row];
             free_links[s->map[row]] = *free_rows[wide];
@@ -257,19 +276,20 @@ static int32_t share(rows_state *s) {
     return next;
 }
 
-static void rename_row(rows_state *s, int32_t pc, int32_t *row, bool writes) {
-    (void)pc;
+static void rename_row(const rows_walk *walk, int32_t *row, bool writes) {
+    const rows_state *s = walk->state;
     (void)writes;
     if (*row >= 0) *row = s->map[*row];
 }
 
 static void rename_all(rows_state *s) {
     ptx_function *f = s->f;
-    for (int pc = 0; pc < f->code.count; pc++) visit_rows(s, pc, rename_row);
-    for (int n = 0; n < PTX_SPECIAL_COUNT; n++) rename_row(s, 0, &f->specials[n], false);
-    rename_row(s, 0, &f->sink, false);
-    rename_row(s, 0, &f->carry, false);
-    rename_row(s, 0, &f->next_carry, false);
+    const rows_walk walk = {f, rename_row, s, 0};
+    visit_all(f, rename_row, s);
+    for (int n = 0; n < PTX_SPECIAL_COUNT; n++) rename_row(&walk, &f->specials[n], false);
+    rename_row(&walk, &f->sink, false);
+    rename_row(&walk, &f->carry, false);
+    rename_row(&walk, &f->next_carry, false);
 }
 
 void ptx_rows_share(ptx_reader *r, ptx_function *f) {
@@ -291,12 +311,46 @@ void ptx_rows_share(ptx_reader *r, ptx_function *f) {
         for (int32_t row = d.first; row < d.first + 2 * d.count; row += 2) s.is_wide[row] = 1;
     }
     for (int pc = 0; pc < f->code.count; pc++) {
-        visit_rows(&s, pc, note_use);
-        visit_rows(&s, pc, note_kill);
+        visit_rows((rows_walk){f, note_use, &s, 0}, pc);
+        visit_rows((rows_walk){f, note_kill, &s, 0}, pc);
     }
     if (!find_alive(&s)) return;
     find_ranges(&s);
     pin_some(&s);
     f->row_count = (share(&s) + 1) / 2 * 2;
     rename_all(&s);
+}
+
+/* --- who touches the registers of wgmma ------------------------------------------------------- */
+
+static void track(const rows_walk *walk, int32_t *row, bool writes) {
+    ptx_function *f = walk->f;
+    (void)writes;
+    if (*row < 0 || f->row_numbers[*row] >= 0) return;
+    f->row_numbers[*row] = f->tracked.count;
+    list_push((arena *)walk->state, &f->tracked, *row);
+}
+
+static void note_touch(const rows_walk *walk, int32_t *row, bool writes) {
+    ptx_function *f = walk->f;
+    if (*row < 0 || *row >= f->row_count || f->row_numbers[*row] < 0) return;
+    list_push((arena *)walk->state, &f->touches, f->row_numbers[*row] * 2 + writes);
+}
+
+void ptx_rows_touch(ptx_reader *r, ptx_function *f) {
+    if (!f->wgmmas.count) return;
+    arena *memory = r->module->memory;
+    const rows_walk tracks = {f, track, memory, 0}, touches = {f, note_touch, memory, 0};
+    f->row_numbers = arena_array(memory, int32_t, f->row_count);
+    f->touch_of = arena_array(memory, int32_t, f->code.count);
+    for (int row = 0; row < f->row_count; row++) f->row_numbers[row] = -1;
+    for (int n = 0; n < f->wgmmas.count; n++) visit_factors(&tracks, &f->wgmmas.items[n], true);
+    for (int pc = 0; pc < f->code.count; pc++) {
+        ptx_instruction *i = &f->code.items[pc];
+        f->touch_of[pc] = f->touches.count;
+        if (i->kind != PTX_WGMMA) visit_rows(touches, pc);
+        if (f->touches.count == f->touch_of[pc]) continue;
+        i->flags |= PTX_TOUCHES;
+        list_push(memory, &f->touches, -1);
+    }
 }

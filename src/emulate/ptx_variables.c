@@ -51,20 +51,15 @@ void ptx_read_forget(ptx_reader *r, int count) {
 
 /* --- variables -------------------------------------------------------------------------------- */
 
+/* Of ".u32", and of types that no instruction names. */
 static uint32_t type_bytes(str type) {
-    static const struct {
-        const char *name;
-        uint32_t bytes;
-    } types[] = {
-        {".b8", 1},     {".u8", 1},         {".s8", 1},      {".b16", 2},   {".u16", 2},
-        {".s16", 2},    {".f16", 2},        {".bf16", 2},    {".b32", 4},   {".u32", 4},
-        {".s32", 4},    {".f32", 4},        {".b64", 8},     {".u64", 8},   {".s64", 8},
-        {".f64", 8},    {".f16x2", 4},      {".bf16x2", 4},  {".b128", 16}, {".pred", 1},
-        {".texref", 8}, {".samplerref", 8}, {".surfref", 8},
-    };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (str_is(type, types[i].name)) return types[i].bytes;
-    return 0;
+    ptx_number number;
+    if (!str_starts(type, STR("."))) return 0;
+    str name = {type.data + 1, type.length - 1};
+    if (str_is(name, "pred")) return 1;
+    if (str_is(name, "b128")) return 16;
+    if (str_is(name, "texref") || str_is(name, "samplerref") || str_is(name, "surfref")) return 8;
+    return (uint32_t)ptx_decode_type(name, &number);
 }
 
 void ptx_read_registers(ptx_reader *r) {

@@ -21,10 +21,8 @@ void registers_start_block(machine *m) {
 }
 
 static void fault(machine *m, machine_warp *w, int32_t pc, int32_t other, const char *what) {
-    emulate_finding *f = machine_find(m, w, EMULATE_REGISTERS, pc, other, -1);
-    if (f)
-        f->detail = str_format(m->memory, "%.*s: %s; it has %d registers a thread",
-                               STR_ARGS(machine_who(m, w, pc, -1)), what, w->register_count);
+    machine_found(m, w, EMULATE_REGISTERS, pc, other, -1, ": %s; it has %d registers a thread",
+                  what, w->register_count);
 }
 
 bool registers_set(machine *m, machine_warp *w, const ptx_instruction *i) {

@@ -51,14 +51,11 @@ bool shadow_fenced(const machine_warp *w, uint32_t lane, uint32_t stamp) {
 
 static void describe_race(machine *m, machine_warp *w, emulate_kind kind, int32_t pc,
                           int32_t other_pc, int lane, uint32_t cell, uint32_t other_stamp) {
-    emulate_finding *f = machine_find(m, w, kind, pc, other_pc, lane);
-    if (!f) return;
     bool reads =
         kind == EMULATE_RACE_READ || kind == EMULATE_FLIGHT_READ || kind == EMULATE_UNINITIALISED;
-    str who = machine_who(m, w, pc, lane), name = machine_shared_name(m, cell * 4u);
-    f->detail = str_format(m->memory, "%.*s %s %.*s", STR_ARGS(who), reads ? "reads" : "overwrites",
-                           STR_ARGS(name));
-    if (kind == EMULATE_UNINITIALISED) return;
+    emulate_finding *f = machine_found_at(m, w, kind, pc, other_pc, lane,
+                                          reads ? " reads" : " overwrites", cell * 4u);
+    if (!f || kind == EMULATE_UNINITIALISED) return;
     str other = machine_stamp_who(m, other_stamp);
     bool flight = kind == EMULATE_FLIGHT_READ || kind == EMULATE_FLIGHT_WRITE;
     const char *verb = flight                          ? "the copy was issued"
@@ -73,12 +70,9 @@ static void describe_race(machine *m, machine_warp *w, emulate_kind kind, int32_
 }
 
 static void describe_barrier_use(machine *m, machine_warp *w, int32_t pc, int lane, uint32_t cell) {
-    emulate_finding *f = machine_find(m, w, EMULATE_BARRIER_USE, pc, m->write_pc[cell], lane);
-    if (!f) return;
-    str who = machine_who(m, w, pc, lane), name = machine_shared_name(m, cell * 4u);
-    f->detail = str_format(m->memory, "%.*s touches an mbarrier object at %.*s", STR_ARGS(who),
-                           STR_ARGS(name));
-    f->note = STR("initialised here");
+    emulate_finding *f = machine_found_at(m, w, EMULATE_BARRIER_USE, pc, m->write_pc[cell], lane,
+                                          " touches an mbarrier object at", cell * 4u);
+    if (f) f->note = STR("initialised here");
 }
 
 /* Bytes of the access that are in the cell, as bits. */
@@ -343,11 +337,10 @@ void shadow_issue(machine *m, machine_warp *w, int lane, uint32_t offset, uint32
 
 static void describe_proxy(machine *m, machine_warp *w, int32_t pc, int32_t other_pc, int lane,
                            uint32_t cell, uint32_t other_stamp, const char *does) {
-    emulate_finding *f = machine_find(m, w, EMULATE_PROXY, pc, other_pc, lane);
-    if (!f) return;
-    str who = machine_who(m, w, pc, lane), name = machine_shared_name(m, cell * 4u);
-    f->detail = str_format(m->memory, "%.*s %s %.*s", STR_ARGS(who), does, STR_ARGS(name));
-    f->note = str_format(m->memory, "written by %.*s", STR_ARGS(machine_stamp_who(m, other_stamp)));
+    emulate_finding *f = machine_found_at(m, w, EMULATE_PROXY, pc, other_pc, lane, does, cell * 4u);
+    if (f)
+        f->note =
+            str_format(m->memory, "written by %.*s", STR_ARGS(machine_stamp_who(m, other_stamp)));
 }
 
 static uint32_t *reader_row(machine *m, uint32_t stamp, size_t *at) {
@@ -370,7 +363,7 @@ static void read_async_split(machine *m, machine_warp *w, int lane, uint32_t cel
         if (!shadow_ordered(w, (uint32_t)lane, other))
             describe_race(m, w, EMULATE_RACE_READ, pc, writes[n].pc, lane, cell, other);
         else if (!shadow_fenced(w, (uint32_t)lane, other))
-            describe_proxy(m, w, pc, writes[n].pc, lane, cell, other, "reads");
+            describe_proxy(m, w, pc, writes[n].pc, lane, cell, other, " reads");
         if (reader >= 0)
             split_reads(m, cell, m->warp_count + reader)[n] = (machine_byte){stamp, pc};
     }
@@ -386,7 +379,7 @@ static void read_async_cell(machine *m, machine_warp *w, int lane, uint32_t cell
     if (m->cell_state[cell] != CELL_WRITTEN || !shadow_ordered(w, (uint32_t)lane, other))
         read_cell(m, w, lane, cell, CELL_WRITTEN, pc);
     else if (!shadow_fenced(w, (uint32_t)lane, other))
-        describe_proxy(m, w, pc, m->write_pc[cell], lane, cell, other, "reads");
+        describe_proxy(m, w, pc, m->write_pc[cell], lane, cell, other, " reads");
 }
 
 /* Whether 16 bytes are whole and all of one write. */
@@ -456,7 +449,7 @@ static void issue_pieces(machine *m, machine_warp *w, int lane, uint32_t offset,
             bool generic = m->cell_state[cell] & CELL_WRITTEN && !(m->cell_state[cell] & ~15u);
             if (generic && shadow_ordered(w, (uint32_t)lane, stamp) &&
                 !shadow_fenced(w, (uint32_t)lane, stamp))
-                describe_proxy(m, w, pc, m->write_pc[cell], lane, cell, stamp, "overwrites");
+                describe_proxy(m, w, pc, m->write_pc[cell], lane, cell, stamp, " overwrites");
         }
         shadow_issue(m, w, lane, at, 16, pc);
     }

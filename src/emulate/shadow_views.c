@@ -40,16 +40,13 @@ void shadow_fence(machine *m, machine_warp *w, uint32_t lanes) {
 
 void shadow_check_clock(machine *m, uint32_t clock) {
     if (clock < STAMP_AGENT_CLOCK_MAX) return;
-    emulate_finding *f = machine_find(m, NULL, EMULATE_LIMIT, -1, -1, -1);
-    if (f) f->detail = STR("a block may pass about 500,000 phases, and groups of copies and wgmma");
-    machine_stop(m);
+    machine_limit(m, NULL, -1,
+                  "a block may pass about 500,000 phases, and groups of copies and wgmma");
 }
 
 int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool reads) {
     if (m->agent_count == MACHINE_AGENTS_MAX) {
-        emulate_finding *f = machine_find(m, w, EMULATE_LIMIT, w->pc, -1, -1);
-        if (f) f->detail = STR("more than 128 mbarriers and threads with bulk copies");
-        machine_stop(m);
+        machine_limit(m, w, w->pc, "more than 128 mbarriers and threads with bulk copies");
         return -1;
     }
     agent.reader = -1;
@@ -62,10 +59,8 @@ int shadow_new_agent(machine *m, machine_warp *w, machine_agent agent, bool read
 }
 
 void shadow_tick(machine *m, machine_warp *w) {
-    if (++w->clock < STAMP_CLOCK_MAX) return;
-    emulate_finding *f = machine_find(m, w, EMULATE_LIMIT, w->pc, -1, -1);
-    if (f) f->detail = STR("a block may pass about two million barriers and arrivals");
-    machine_stop(m);
+    if (++w->clock >= STAMP_CLOCK_MAX)
+        machine_limit(m, w, w->pc, "a block may pass about two million barriers and arrivals");
 }
 
 /* Lanes of a warp order themselves (bar.warp.sync); the caller lets the clock tick. */

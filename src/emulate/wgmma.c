@@ -24,8 +24,7 @@ void wgmma_start_block(machine *m) {
 }
 
 static void fault(machine *m, machine_warp *w, int32_t pc, int32_t other, const char *what) {
-    emulate_finding *f = machine_find(m, w, EMULATE_WGMMA_USE, pc, other, -1);
-    if (f) f->detail = str_format(m->memory, "%.*s: %s", STR_ARGS(machine_who(m, w, pc, -1)), what);
+    machine_found(m, w, EMULATE_WGMMA_USE, pc, other, -1, ": %s", what);
     machine_stop(m);
 }
 
@@ -33,10 +32,8 @@ static void fault(machine *m, machine_warp *w, int32_t pc, int32_t other, const 
 
 static void report_register(machine *m, machine_warp *w, emulate_kind kind, int32_t pc,
                             int32_t other, const char *does, const char *note) {
-    emulate_finding *f = machine_find(m, w, kind, pc, other, -1);
-    if (!f) return;
-    f->detail = str_format(m->memory, "%.*s %s", STR_ARGS(machine_who(m, w, pc, -1)), does);
-    f->note = str_from(note);
+    emulate_finding *f = machine_found(m, w, kind, pc, other, -1, " %s", does);
+    if (f) f->note = str_from(note);
 }
 
 static void touch(machine *m, machine_warp *w, machine_register *r, int32_t pc, bool writes) {
@@ -105,12 +102,7 @@ static void take_registers(machine *m, machine_warp *w, const ptx_instruction *i
     const ptx_function *f = m->function;
     int32_t pc = (int32_t)(i - m->code);
     uint32_t group = w->product_commits + 1;
-    if (!w->fence_time) {
-        emulate_finding *found = machine_find(m, w, EMULATE_WGMMA_FENCE, pc, -1, -1);
-        if (found)
-            found->detail =
-                str_format(m->memory, "%.*s, the first one", STR_ARGS(machine_who(m, w, pc, -1)));
-    }
+    if (!w->fence_time) machine_found(m, w, EMULATE_WGMMA_FENCE, pc, -1, -1, ", the first one");
     for (int n = 0; n < form->d_count; n++)
         take_sum(m, w, i, f->row_numbers[f->lists.items[form->d_list + n]], group);
     for (int n = 0; form->a_list >= 0 && n < 4; n++) {
@@ -161,12 +153,7 @@ static void read_operand(machine *m, machine_warp *w, const ptx_instruction *i, 
     int member = w->index % MACHINE_GROUP_WARPS;
     int count = wgmma_pieces(form, is_a ? p->a : p->b, is_a, member, offsets);
     for (int n = 0; n < count; n++) {
-        if (machine_is_shared(m, offsets[n], 16)) continue;
-        emulate_finding *f = machine_find(m, w, EMULATE_SHARED_BOUNDS, pc, -1, -1);
-        if (f)
-            f->detail = str_format(
-                m->memory, "%.*s: 16 bytes at byte %d of %u", STR_ARGS(machine_who(m, w, pc, -1)),
-                (int)offsets[n] - PTX_SHARED_BEGIN, m->shared_end - PTX_SHARED_BEGIN);
+        if (memory_is_shared(m, w, -1, offsets[n], 16, pc)) continue;
         machine_stop(m);
         return;
     }
@@ -183,7 +170,7 @@ static const uint64_t RESERVED = UINT64_C(0x3ff1c000c000c000);
 static const char *take_operands(const machine *m, const machine_warp *w, const ptx_instruction *i,
                                  machine_product *p) {
     const ptx_wgmma *form = &m->function->wgmmas.items[i->list];
-    uint32_t adds = i->p >= 0 ? w->predicates[i->p] ^ (i->second_negated ? ~0u : 0u) : ~0u;
+    uint32_t adds = machine_truth(w, i);
     p->adds = adds != 0;
     if ((form->a_list < 0 && !uniform(m, w, form->a_row, &p->a)) ||
         !uniform(m, w, form->b_row, &p->b) || (adds && adds != ~0u))

@@ -576,6 +576,9 @@ static void unknown_text_is_refused(void **state) {
     check_refused("mov.u32 %r9, %r99;", "nothing is called %r99");
     check_refused("bra nowhere;", "nothing is called nowhere");
     check_refused("add.u32 %r9, %r0;", "number of operands");
+    check_refused("shfl.sync.up.b32 %r9, %r0;", "other operands were expected");
+    check_refused("atom.shared.add.u32 %r9, %r1, 1;", "other operands were expected");
+    check_refused("wgmma.wait_group.sync.aligned 8;", "the operands do not fit");
     check_refused("mov.u64 %r9, 1;", "a 64-bit operand");
     check_refused("add.u32 5, %r0, %r0;", "a register for the result");
     check_refused("call f, (%r0);", "device functions that are not inlined (f)");
