@@ -1,19 +1,6 @@
 #include "compile/ask.h"
 #include "compile/decide.h"
 
-static tl_type dtype_of(ftl_type type) {
-    switch (type) {
-    case FTL_F16: return TL_F16;
-    case FTL_BF16: return TL_BF16;
-    case FTL_F32: return TL_F32;
-    case FTL_E4M3: return TL_E4M3;
-    case FTL_E5M2: return TL_E5M2;
-    case FTL_I8: return TL_I8;
-    case FTL_I32: return TL_I32;
-    }
-    return TL_OPEN;
-}
-
 ftl_status ask_open(ftl_context *context, const ftl_options *o, bool wants_decisions, ask *r) {
     arena *memory = &context->memory;
     ftl_status status = compile_find_gpu(context, o->gpu, &r->target);
@@ -23,7 +10,7 @@ ftl_status ask_open(ftl_context *context, const ftl_options *o, bool wants_decis
         pins[i] = (reason_pin){.name = str_copy(memory, str_from(o->pins[i].name)),
                                .value = str_copy(memory, str_from(o->pins[i].value))};
     }
-    r->options = (reason_options){.dtype = dtype_of(o->dtype),
+    r->options = (reason_options){.dtype = compile_type(o->dtype),
                                   .pins = pins,
                                   .pin_count = o->pin_count,
                                   .stop_after = str_copy(memory, str_from(o->stop_after))};

@@ -30,13 +30,10 @@ static void check_translation(ftl_context *context, tl_kernel *kernel, const gpu
 
 static ftl_status check_kernel(ftl_context *context, tl_kernel *kernel, const char *gpu_name) {
     gpu target;
-    const gpu *known = NULL;
-    if (gpu_name || kernel->gpu.length) {
-        ftl_status status = compile_gpu_of(context, kernel, gpu_name, &target);
-        if (status) return status;
-        known = &target;
-    }
+    const gpu *known;
     check_facts facts;
+    ftl_status status = compile_gpu_if_said(context, kernel, gpu_name, &target, &known);
+    if (status) return status;
     bool is_right = check_code(kernel, known, &context->memory, &context->diags, &facts);
     if (is_right && known) check_translation(context, kernel, known, &facts);
     return FTL_OK;

@@ -35,6 +35,14 @@ ftl_status compile_guarded(ftl_context *context, compile_work *work, void *argum
     return status;
 }
 
+ftl_status compile_to_text(ftl_context *context, compile_work *work, void *arguments,
+                           text_buffer *text, char **out) {
+    ftl_status status = compile_guarded(context, work, arguments);
+    if (!status) return compile_hand_over(context, text, out);
+    text_done(text);
+    return status;
+}
+
 ftl_status compile_verdict(ftl_context *context) {
     if (!diag_has_errors(&context->diags)) return FTL_OK;
     return ftl_context_fail(context, FTL_REJECTED, "%s", ftl_status_text(FTL_REJECTED));
@@ -75,6 +83,31 @@ ftl_status compile_take_options(ftl_context *context, const ftl_options *options
                             (int)out->dtype);
 }
 
+bool compile_is_list(const char *const *items, int32_t count) {
+    if (count < 0 || (count > 0 && !items)) return false;
+    for (int32_t i = 0; i < count; i++)
+        if (!items[i]) return false;
+    return true;
+}
+
+bool compile_is_pin_list(const ftl_pin *items, int32_t count) {
+    if (count < 0 || (count > 0 && !items)) return false;
+    for (int32_t i = 0; i < count; i++)
+        if (!items[i].name || !items[i].value) return false;
+    return true;
+}
+
+tl_type compile_type(ftl_type type) {
+    switch (type) {
+#define TYPE(id, spelling, bytes, doc)                                                             \
+    case FTL_##id:                                                                                 \
+        return TL_##id;
+#include "tl/types.def"
+#undef TYPE
+    }
+    return TL_OPEN;
+}
+
 /* --- texts ------------------------------------------------------------------------------------ */
 
 typedef struct format_arguments {
@@ -97,11 +130,9 @@ ftl_status ftl_format(ftl_context *context, const ftl_source *source, char **out
     NEEDS(source);
     format_arguments a = {.source = source};
     text_init(&a.out, 16 << 20);
-    ftl_status status = compile_guarded(context, format, &a);
-    if (!status) return compile_hand_over(context, &a.out, out);
-    text_done(&a.out);
-    return status;
+    return compile_to_text(context, format, &a, &a.out, out);
 }
+
 ftl_status ftl_grammar(ftl_context *context, ftl_grammar_form form, char **out) {
     NEEDS(context);
     NEEDS(out);

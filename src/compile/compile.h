@@ -18,6 +18,10 @@ ftl_status compile_hand_over(ftl_context *context, text_buffer *text, char **out
 typedef ftl_status compile_work(ftl_context *context, void *arguments);
 ftl_status compile_guarded(ftl_context *context, compile_work *work, void *arguments);
 
+/* The same of work that writes a text, which is then handed over. */
+ftl_status compile_to_text(ftl_context *context, compile_work *work, void *arguments,
+                           text_buffer *text, char **out);
+
 /* REJECTED when the context's diagnostics hold an error, else OK. */
 ftl_status compile_verdict(ftl_context *context);
 
@@ -32,6 +36,12 @@ tl_program *compile_bind(ftl_context *context, const ftl_source *source);
  */
 ftl_status compile_check(ftl_context *context, tl_program *program, const char *gpu_name,
                          const check_lengths *given);
+
+/* Has a list from outside as many entries as it says, and each of them its texts? */
+bool compile_is_list(const char *const *items, int32_t count);
+bool compile_is_pin_list(const ftl_pin *items, int32_t count);
+
+tl_type compile_type(ftl_type type); /* TL_OPEN: there is none */
 
 /* The lengths among the pins. */
 check_lengths compile_lengths(arena *memory, const ftl_options *options);
@@ -53,6 +63,10 @@ ftl_status compile_take_options(ftl_context *context, const ftl_options *options
  */
 ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const char *name,
                           gpu *out);
+
+/* The same where a kernel need not say one; *known is then NULL, else 'target'. */
+ftl_status compile_gpu_if_said(ftl_context *context, const tl_kernel *kernel, const char *name,
+                               gpu *target, const gpu **known);
 
 /* Finds a GPU. OK; NOT_FOUND or NO_FILE with one sentence; REJECTED with the problems of its
  * description as diagnostics.

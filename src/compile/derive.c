@@ -59,15 +59,10 @@ ftl_status ftl_derive(ftl_context *context, const ftl_source *source, const char
     NEEDS(source);
     NEEDS(out);
     *out = NULL;
-    bool is_list = of_count == 0 || (of_count > 0 && of);
-    for (int32_t i = 0; is_list && i < of_count; i++) is_list = of[i] != NULL;
-    if (!is_list)
+    if (!compile_is_list(of, of_count))
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "the list of Inputs is null, or an entry");
     derive_arguments a = {source, of, of_count, {0}};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);
-    ftl_status status = compile_guarded(context, derive, &a);
-    if (!status) return compile_hand_over(context, &a.out, out);
-    text_done(&a.out);
-    return status;
+    return compile_to_text(context, derive, &a, &a.out, out);
 }

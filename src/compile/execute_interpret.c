@@ -13,19 +13,6 @@ typedef struct interpret_arguments {
     LIST(interpret_scalar) scalars;
 } interpret_arguments;
 
-static convert_format format_of(ftl_type type) {
-    switch (type) {
-    case FTL_F16: return CONVERT_F16;
-    case FTL_BF16: return CONVERT_BF16;
-    case FTL_E4M3: return CONVERT_E4M3;
-    case FTL_E5M2: return CONVERT_E5M2;
-    case FTL_I8: return CONVERT_I8;
-    case FTL_I32: return CONVERT_I32;
-    case FTL_F32: break;
-    }
-    return CONVERT_F32;
-}
-
 /* Extents count elements, and the bytes from the lowest to the highest one fit an address. */
 static bool is_addressable(const ftl_tensor *t) {
     int64_t bytes = (int64_t)ftl_type_bytes(t->type), above = bytes, below = 0;
@@ -61,7 +48,7 @@ static ftl_status take_arguments(ftl_context *context, interpret_arguments *a) {
         }
         interpret_tensor out = {.name = str_copy(memory, str_from(t->name)),
                                 .data = (void *)(uintptr_t)t->address,
-                                .format = format_of(t->type),
+                                .format = interpret_format(compile_type(t->type)),
                                 .axis_count = t->axis_count};
         bool has_elements = true;
         for (int32_t k = 0; k < t->axis_count; k++) {

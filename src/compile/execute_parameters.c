@@ -24,19 +24,6 @@ typedef struct parameters {
     ftl_plan *plan;
 } parameters;
 
-static ftl_type type_of(const parameters *p, tl_type type) {
-    switch (type) {
-    case TL_F16: return FTL_F16;
-    case TL_BF16: return FTL_BF16;
-    case TL_F32: return FTL_F32;
-    case TL_E4M3: return FTL_E4M3;
-    case TL_E5M2: return FTL_E5M2;
-    case TL_I8: return FTL_I8;
-    case TL_I32: return FTL_I32;
-    default: return p->dtype;
-    }
-}
-
 static bool is_parameter(const tl_statement *s) {
     return s->kind == TL_INPUT || s->kind == TL_OUTPUT;
 }
@@ -94,10 +81,11 @@ static void add_scalars(parameters *p, const tl_kernel *kernel) {
 
 static void add_tensor(parameters *p, tl_kernel *kernel, const tl_statement *s) {
     const tl_axes *axes = &s->parameter.axes;
-    ftl_plan_tensor tensor = {.name = str_copy_z(p->memory, s->parameter.name),
-                              .type = type_of(p, s->parameter.type),
-                              .role = s->kind == TL_OUTPUT ? FTL_OUTPUT : FTL_INPUT,
-                              .axis_count = axes->count};
+    ftl_plan_tensor tensor = {
+        .name = str_copy_z(p->memory, s->parameter.name),
+        .type = s->parameter.type == TL_OPEN ? p->dtype : translate_type(s->parameter.type),
+        .role = s->kind == TL_OUTPUT ? FTL_OUTPUT : FTL_INPUT,
+        .axis_count = axes->count};
     tensor.is_sum = s->kind == TL_OUTPUT && tl_is_sum(kernel, s->parameter.symbol);
     tensor.is_kept = s->parameter.is_kept;
     tensor.alignment_bytes = (int32_t)ftl_type_bytes(tensor.type);

@@ -59,13 +59,10 @@ static void explain_sync(const check_sync *sync, text_buffer *out) {
 
 static ftl_status explain_kernel(ftl_context *context, explain_arguments *a, tl_kernel *kernel) {
     gpu target;
-    const gpu *known = NULL;
-    if (a->gpu_name || kernel->gpu.length) {
-        ftl_status status = compile_gpu_of(context, kernel, a->gpu_name, &target);
-        if (status) return status;
-        known = &target;
-    }
+    const gpu *known;
     check_facts facts;
+    ftl_status status = compile_gpu_if_said(context, kernel, a->gpu_name, &target, &known);
+    if (status) return status;
     if (!check_code(kernel, known, &context->memory, &context->diags, &facts)) {
         return compile_verdict(context);
     }

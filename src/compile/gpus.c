@@ -78,6 +78,13 @@ ftl_status compile_gpu_of(ftl_context *context, const tl_kernel *kernel, const c
     return compile_verdict(context);
 }
 
+ftl_status compile_gpu_if_said(ftl_context *context, const tl_kernel *kernel, const char *name,
+                               gpu *target, const gpu **known) {
+    bool is_said = name || kernel->gpu.length;
+    *known = is_said ? target : NULL;
+    return is_said ? compile_gpu_of(context, kernel, name, target) : FTL_OK;
+}
+
 typedef struct gpu_arguments {
     const char *name;
     int32_t index;
@@ -107,10 +114,7 @@ ftl_status ftl_gpu_describe(ftl_context *context, const char *name, ftl_gpu *out
 static ftl_status text_of(ftl_context *context, compile_work *work, const char *name, char **out) {
     gpu_arguments a = {.name = name};
     text_init(&a.text, TEXT_BYTES_MAX);
-    ftl_status status = compile_guarded(context, work, &a);
-    if (!status) return compile_hand_over(context, &a.text, out);
-    text_done(&a.text);
-    return status;
+    return compile_to_text(context, work, &a, &a.text, out);
 }
 
 ftl_status ftl_gpu_text(ftl_context *context, const char *name, char **out) {

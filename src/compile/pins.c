@@ -4,19 +4,11 @@
 #include "compile/measured.h"
 #include "reason/reason.h"
 
-static bool has_whole_pins(const ftl_options *o) {
-    if (o->pin_count < 0 || (o->pin_count > 0 && !o->pins)) return false;
-    for (int32_t i = 0; i < o->pin_count; i++) {
-        if (!o->pins[i].name || !o->pins[i].value) return false;
-    }
-    return true;
-}
-
 ftl_status compile_check_pins(ftl_context *context, const tl_program *program,
                               const ftl_options *options) {
     arena *memory = &context->memory;
     if (!options) return FTL_OK;
-    if (!has_whole_pins(options)) {
+    if (!compile_is_pin_list(options->pins, options->pin_count)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "the list of pins is null, or a name or value");
     }

@@ -291,6 +291,18 @@ static void pipeline_free(pipeline *p) {
     free(p);
 }
 
+/* One of the texts that reasoning leaves: the TL Code, or its reasons. */
+static ftl_status reason_to_text(ftl_context *context, const ftl_source *source,
+                                 const ftl_options *options, bool wants_reasons, char **out) {
+    pipeline *p = pipeline_new(source, options);
+    if (!p) return out_of_memory(context);
+    text_buffer *wanted = wants_reasons ? &p->reasons : &p->code;
+    ftl_status status = compile_to_text(context, run_reason, p, wanted, out);
+    *wanted = (text_buffer){0};
+    pipeline_free(p);
+    return status;
+}
+
 ftl_status ftl_reason(ftl_context *context, const ftl_source *source, const ftl_options *options,
                       char **code) {
     NEEDS(context);
@@ -300,13 +312,7 @@ ftl_status ftl_reason(ftl_context *context, const ftl_source *source, const ftl_
     ftl_options taken;
     ftl_status status = compile_take_options(context, options, &taken);
     if (status) return status;
-    pipeline *p = pipeline_new(source, &taken);
-    if (!p) return out_of_memory(context);
-    status = compile_guarded(context, run_reason, p);
-    if (!status) status = compile_hand_over(context, &p->code, code);
-    if (!status) p->code = (text_buffer){0};
-    pipeline_free(p);
-    return status;
+    return reason_to_text(context, source, &taken, false, code);
 }
 
 ftl_status ftl_decide(ftl_context *context, const ftl_source *source, const ftl_options *options,
@@ -330,13 +336,7 @@ ftl_status ftl_decide(ftl_context *context, const ftl_source *source, const ftl_
 
 ftl_status compile_explain_sketch(ftl_context *context, const ftl_source *source,
                                   const ftl_options *options, char **text) {
-    pipeline *p = pipeline_new(source, options);
-    if (!p) return out_of_memory(context);
-    ftl_status status = compile_guarded(context, run_reason, p);
-    if (!status) status = compile_hand_over(context, &p->reasons, text);
-    if (!status) p->reasons = (text_buffer){0};
-    pipeline_free(p);
-    return status;
+    return reason_to_text(context, source, options, true, text);
 }
 
 /* Takes the texts out of the pipeline. */

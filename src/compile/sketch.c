@@ -116,18 +116,13 @@ ftl_status ftl_sketch(ftl_context *context, const char *operator_name, const cha
     NEEDS(out);
     *out = NULL;
     NEEDS(operator_name);
-    bool is_list = setting_count == 0 || (setting_count > 0 && settings);
-    for (int32_t i = 0; is_list && i < setting_count; i++) is_list = settings[i] != NULL;
-    if (!is_list) {
+    if (!compile_is_list(settings, setting_count)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "the list of settings is null, or an entry");
     }
     sketch_arguments a = {operator_name, settings, setting_count, {0}};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);
-    ftl_status status = compile_guarded(context, write_sketch, &a);
-    if (!status) return compile_hand_over(context, &a.out, out);
-    text_done(&a.out);
-    return status;
+    return compile_to_text(context, write_sketch, &a, &a.out, out);
 }
 
 typedef struct family_arguments {
@@ -186,8 +181,5 @@ ftl_status ftl_operators(ftl_context *context, char **out) {
     *out = NULL;
     sketch_arguments a = {0};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);
-    ftl_status status = compile_guarded(context, list_operators, &a);
-    if (!status) return compile_hand_over(context, &a.out, out);
-    text_done(&a.out);
-    return status;
+    return compile_to_text(context, list_operators, &a, &a.out, out);
 }

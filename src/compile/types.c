@@ -16,12 +16,6 @@ static bool is_tensor(const tl_statement *s) {
     return (s->kind == TL_INPUT || s->kind == TL_OUTPUT) && s->parameter.axes.count > 0;
 }
 
-static bool is_type(str word) {
-    for (int type = TL_OPEN + 1; type <= TL_I32; type++)
-        if (str_is(word, tl_type_name((tl_type)type))) return true;
-    return false;
-}
-
 /* --- what products take ----------------------------------------------------------------------- */
 
 static bool is_named(const tl_expr *e, str name) {
@@ -106,7 +100,10 @@ static ftl_status judge_one(ftl_context *context, const tl_program *program, con
     char words[NEAREST_BYTES];
     str name = str_from(pin->name);
     nearest near = {.wanted = name};
-    if (!is_type(str_from(pin->value)))
+    bool is_type = false;
+    for (int type = TL_OPEN + 1; type <= TL_I32; type++)
+        is_type |= str_is(str_from(pin->value), tl_type_name((tl_type)type));
+    if (!is_type)
         return ftl_context_fail(
             context, FTL_INVALID_ARGUMENT,
             "'%.40s' is no element type; there are f16, bf16, f32, e4m3, e5m2, i8 and i32",
@@ -179,16 +176,11 @@ ftl_status ftl_set_types(ftl_context *context, const ftl_source *source, const f
     NEEDS(out);
     *out = NULL;
     NEEDS(source);
-    bool is_list = count == 0 || (count > 0 && types);
-    for (int32_t i = 0; is_list && i < count; i++) is_list = types[i].name && types[i].value;
-    if (!is_list) {
+    if (!compile_is_pin_list(types, count)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "the list of types is null, or an entry");
     }
     types_arguments a = {source, types, count, {0}};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);
-    ftl_status status = compile_guarded(context, set_types, &a);
-    if (!status) return compile_hand_over(context, &a.out, out);
-    text_done(&a.out);
-    return status;
+    return compile_to_text(context, set_types, &a, &a.out, out);
 }

@@ -6,14 +6,14 @@
 
 convert_format interpret_format(tl_type type) {
     switch (type) {
-    case TL_F16: return CONVERT_F16;
-    case TL_BF16: return CONVERT_BF16;
-    case TL_E4M3: return CONVERT_E4M3;
-    case TL_E5M2: return CONVERT_E5M2;
-    case TL_I8: return CONVERT_I8;
-    case TL_I32: return CONVERT_I32;
-    default: return CONVERT_F32;
+#define TYPE(id, spelling, bytes, doc)                                                             \
+    case TL_##id:                                                                                  \
+        return CONVERT_##id;
+#include "tl/types.def"
+#undef TYPE
+    case TL_OPEN: break;
     }
+    return CONVERT_F32;
 }
 
 /* --- the machine's memory --------------------------------------------------------------------- */

@@ -1,80 +1,9 @@
 /* Reads the rules, and answers what they can begin and end with. */
 #include "tl/grammar.h"
+#include "tl/tree.h"
 
 #include <assert.h>
 #include <string.h>
-
-#define GRAMMAR_OR(spelling) " | \"" spelling "\""
-
-#define TYPE(id, spelling, bytes, doc) GRAMMAR_OR(spelling)
-static const char type_words[] =
-#include "tl/types.def"
-    ;
-#undef TYPE
-
-/* KEEP_x(y, spelling) is the word where x and y are the same count, else nothing. */
-#define KEEP_1(count, spelling) KEEP_1_AT_##count(spelling)
-#define KEEP_2(count, spelling) KEEP_2_AT_##count(spelling)
-#define KEEP_3(count, spelling) KEEP_3_AT_##count(spelling)
-#define KEEP_1_AT_1(spelling) GRAMMAR_OR(spelling)
-#define KEEP_1_AT_2(spelling)
-#define KEEP_1_AT_3(spelling)
-#define KEEP_2_AT_1(spelling)
-#define KEEP_2_AT_2(spelling) GRAMMAR_OR(spelling)
-#define KEEP_2_AT_3(spelling)
-#define KEEP_3_AT_1(spelling)
-#define KEEP_3_AT_2(spelling)
-#define KEEP_3_AT_3(spelling) GRAMMAR_OR(spelling)
-
-/* Functions by how many arguments they take at least; those that take two take more. */
-static const char unary_functions[] = ""
-#define FUNCTION(id, spelling, fewest, most, operation, doc) KEEP_1(fewest, spelling)
-#include "tl/functions.def"
-#undef FUNCTION
-    ;
-static const char list_functions[] = ""
-#define FUNCTION(id, spelling, fewest, most, operation, doc) KEEP_2(fewest, spelling)
-#include "tl/functions.def"
-#undef FUNCTION
-    ;
-static const char ternary_functions[] = ""
-#define FUNCTION(id, spelling, fewest, most, operation, doc) KEEP_3(fewest, spelling)
-#include "tl/functions.def"
-#undef FUNCTION
-    ;
-
-/* Operations by how many operands they take; Mask, Softmax and RowTopK have a form of their own. */
-#define KEEP_PRODUCT(wanted, count, spelling) KEEP_##wanted(count, spelling)
-#define KEEP_ELEMENTWISE(wanted, count, spelling) KEEP_##wanted(count, spelling)
-#define KEEP_REDUCTION(wanted, count, spelling) KEEP_##wanted(count, spelling)
-#define KEEP_CHOICE(wanted, count, spelling)
-#define KEEP_FILL(wanted, count, spelling) KEEP_##wanted(count, spelling)
-#define KEEP_MASK(wanted, count, spelling)
-#define KEEP_SOFTMAX(wanted, count, spelling)
-
-static const char unary_operations[] = ""
-#define OPERATION(id, spelling, operands, shape, doc, ...) KEEP_##shape(1, operands, spelling)
-#include "tl/operations.def"
-#undef OPERATION
-    ;
-static const char binary_operations[] = ""
-#define OPERATION(id, spelling, operands, shape, doc, ...) KEEP_##shape(2, operands, spelling)
-#include "tl/operations.def"
-#undef OPERATION
-    ;
-static const char ternary_operations[] = ""
-#define OPERATION(id, spelling, operands, shape, doc, ...) KEEP_##shape(3, operands, spelling)
-#include "tl/operations.def"
-#undef OPERATION
-    ;
-
-#define GRAMMAR_TYPES type_words
-#define GRAMMAR_UNARY_FUNCTIONS unary_functions
-#define GRAMMAR_LIST_FUNCTIONS list_functions
-#define GRAMMAR_TERNARY_FUNCTIONS ternary_functions
-#define GRAMMAR_UNARY_OPERATIONS unary_operations
-#define GRAMMAR_BINARY_OPERATIONS binary_operations
-#define GRAMMAR_TERNARY_OPERATIONS ternary_operations
 
 static const struct {
     const char *name, *definition;
@@ -85,6 +14,37 @@ static const struct {
 };
 
 enum { RULE_COUNT = sizeof rules / sizeof *rules };
+
+/* --- lists of words ------------------------------------------------------------------------- */
+
+/* Mask, Softmax and RowTopK have a form of their own. */
+static bool has_own_form(tl_shape_rule shape) {
+    return shape == TL_SHAPE_MASK || shape == TL_SHAPE_SOFTMAX || shape == TL_SHAPE_CHOICE;
+}
+
+static void add_word(text_buffer *out, const char *word) {
+    text_format(out, "%s\"%s\"", out->length ? " | " : "", word);
+}
+
+/* What a rule without a definition stands for: types, or operations and functions by how many
+ * operands or arguments they take at least; those that take two take more.
+ */
+static const char *list_words(arena *memory, const char *rule) {
+    text_buffer out;
+    text_init_in(&out, memory);
+    int count = *rule == 'u' ? 1 : *rule == 'b' || *rule == 'l' ? 2 : 3;
+    bool is_function = str_ends(str_from(rule), STR("function"));
+    for (int i = TL_OPEN + 1; i <= TL_I32 && str_is(STR("type"), rule); i++)
+        add_word(&out, tl_type_name((tl_type)i));
+    for (int i = 0; i < TL_FUNCTION_UNKNOWN && is_function; i++)
+        if (tl_function_fewest((tl_function)i) == count)
+            add_word(&out, tl_function_name((tl_function)i));
+    for (int i = 0; i < TL_OPERATION_UNKNOWN && str_ends(str_from(rule), STR("operation")); i++) {
+        const tl_operation_facts *facts = tl_facts((tl_operation)i);
+        if (facts->operands == count && !has_own_form(facts->shape)) add_word(&out, facts->name);
+    }
+    return out.data;
+}
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -164,8 +124,6 @@ static grammar_node *read_sequence(rule_reader *r) {
 
 static grammar_node *read_choice(rule_reader *r) {
     LIST(grammar_node *) items = {0};
-    skip_spaces(r);
-    if (*r->at == '|') r->at++; /* lists made by macros begin with one */
     do {
         grammar_node *item = read_sequence(r);
         list_push(r->memory, &items, item);
@@ -176,13 +134,11 @@ static grammar_node *read_choice(rule_reader *r) {
 grammar grammar_read(arena *memory) {
     grammar_rule *read = arena_array(memory, grammar_rule, RULE_COUNT);
     for (int i = 0; i < RULE_COUNT; i++) {
-        rule_reader reader = {memory, rules[i].definition};
+        const char *definition = rules[i].definition;
+        if (!definition) definition = list_words(memory, rules[i].name);
+        rule_reader reader = {memory, definition};
         read[i].name = str_from(rules[i].name);
-        read[i].definition = str_from(rules[i].definition);
-        if (str_starts(read[i].definition, STR(" | "))) {
-            read[i].definition.data += 3;
-            read[i].definition.length -= 3;
-        }
+        read[i].definition = str_from(definition);
         read[i].body = read_choice(&reader);
     }
     return (grammar){read, RULE_COUNT};
@@ -212,16 +168,12 @@ bool grammar_can_be_empty(const grammar *g, const grammar_node *node) {
     }
 }
 
-static bool is_word_character(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 /* From the front or from the back of a node; rules met again on the way add nothing. */
 static bool touches_word(const grammar *g, const grammar_node *node, bool back, int depth) {
     enum { DEEPEST = 40 };
     if (depth > DEEPEST) return false;
     switch (node->kind) {
-    case GRAMMAR_WORD: return is_word_character(node->text.data[back ? node->text.length - 1 : 0]);
+    case GRAMMAR_WORD: return str_is_word(node->text.data[back ? node->text.length - 1 : 0]);
     case GRAMMAR_TOKEN: return !str_is(node->text, "NEWLINE");
     case GRAMMAR_RULE: return touches_word(g, g->rules[node->rule].body, back, depth + 1);
     case GRAMMAR_SEQUENCE:

@@ -50,10 +50,6 @@ static void print_ebnf_rule(const grammar_rule *rule, text_buffer *out) {
     text_add_z(out, " ;\n");
 }
 
-static void print_ebnf(const grammar *g, text_buffer *out) {
-    for (int i = 0; i < g->count; i++) print_ebnf_rule(&g->rules[i], out);
-}
-
 /* --- GBNF ------------------------------------------------------------------------------------- */
 
 /* GBNF works on characters: spaces are part of it. Between two words stands 'sp', elsewhere 'gap'.
@@ -210,9 +206,10 @@ void tl_grammar_print(tl_grammar_format format, text_buffer *out) {
     } else {
         memory.on_exhausted = &exhausted;
         grammar g = grammar_read(&memory);
-        if (format == TL_GRAMMAR_EBNF) print_ebnf(&g, out);
-        else if (format == TL_GRAMMAR_GBNF) print_all_gbnf(&g, out);
-        else print_all_lark(&g, out);
+        for (int i = 0; i < g.count && format == TL_GRAMMAR_EBNF; i++)
+            print_ebnf_rule(&g.rules[i], out);
+        if (format == TL_GRAMMAR_GBNF) print_all_gbnf(&g, out);
+        if (format == TL_GRAMMAR_LARK) print_all_lark(&g, out);
     }
     arena_done(&memory);
 }

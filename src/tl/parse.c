@@ -176,7 +176,7 @@ static void read_end(reader *r) {
     parse_advance(p);
     str ignored = {0};
     if (r->open_count <= 1) {
-        parse_fail_id(p, DIAG_END_UNEXPECTED, parse_token_range(p, t), STR(""), STR(""), STR(""));
+        parse_fail_id(p, DIAG_END_UNEXPECTED, parse_token_range(p, t), STR(""));
         finish_line(r, &ignored);
         return;
     }
@@ -232,7 +232,7 @@ static bool read_unknown(reader *r, lex_token t) {
     } else {
         str word = parse_text(p, t);
         diag_range range = parse_token_range(p, t);
-        parse_fail_id(p, DIAG_UNKNOWN_STATEMENT, range, word, STR(""), STR(""));
+        parse_fail_id(p, DIAG_UNKNOWN_STATEMENT, range, word);
         if (parse_peek_next(p).kind == '=') diag_add(p->diags, DIAG_USE_LET, range, NULL);
         else if (lex_same_word(word, "else")) diag_add(p->diags, DIAG_USE_IF, range, NULL);
         else if (parse_is_reserved(word)) diag_add(p->diags, DIAG_LINE_ENDED, range, NULL);

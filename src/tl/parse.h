@@ -47,9 +47,16 @@ diag_range parse_token_range(const parser *p, lex_token t);
 void parse_fail(parser *p, const char *expected); /* "expected ..., found <this token>" */
 /* The same, with a hint when the word here is close to one of 'words' (NULL ends them). */
 void parse_fail_word(parser *p, const char *expected, const char *const *words);
-void parse_fail_id(parser *p, diag_id id, diag_range range, str a, str b, str c);
+/* parse_fail_id(p, DIAG_X, range, a, b): the arguments are str values. */
+#define parse_fail_id(p, id, range, ...)                                                           \
+    parse_fail_of((p), (id), (range), (const str[]){__VA_ARGS__, {NULL, 0}})
+void parse_fail_of(parser *p, diag_id id, diag_range range, const str *arguments);
 void parse_hint_nearest(parser *p, diag_range range, str word, const char *const *words);
 void parse_fail_too_many(parser *p, int most); /* "at most {most} are allowed here" */
+/* Is there the clause that begins with this word? The word is then read, once: given already, it is
+ * an error.
+ */
+bool parse_clause(parser *p, const char *word, bool is_given);
 bool parse_clause_is_new(parser *p, bool is_given, const char *clause); /* else fails */
 str parse_name(parser *p, const char *what);                            /* a name that is used */
 str parse_new_name(parser *p, const char *what, diag_range *range);     /* one that is declared */

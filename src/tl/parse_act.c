@@ -1,12 +1,6 @@
 /* Statements that act, and the headers of those that have a body. */
 #include "tl/parse.h"
 
-static void parse_atom(parser *p, str *atom) {
-    if (!parse_clause_is_new(p, atom->length > 0, "'by'")) return;
-    parse_advance(p);
-    *atom = parse_name(p, "the name of an instruction");
-}
-
 /* Clauses that Copy and Compute share: where, into what, by which instruction, when. */
 typedef struct moving_clauses {
     tl_place *place;
@@ -25,8 +19,8 @@ static bool parse_moving_clause(parser *p, const moving_clauses *c) {
     } else if (parse_at_target(p)) {
         if (parse_clause_is_new(p, *c->target, "the target"))
             parse_target(p, c->target_kind, c->target);
-    } else if (parse_at_word(p, "by")) {
-        parse_atom(p, c->atom);
+    } else if (parse_clause(p, "by", c->atom->length > 0)) {
+        *c->atom = parse_name(p, "the name of an instruction");
     } else if (parse_accept_word(p, "async")) {
         *c->is_async = true;
     } else {
@@ -40,13 +34,9 @@ static void parse_copy_clause(parser *p, tl_copy *c) {
     const moving_clauses clauses = {&c->place, &c->target_kind, &c->target, &c->atom, &c->is_async};
     if (parse_at(p, '(')) {
         if (parse_clause_is_new(p, c->shape.count > 0, "the shape")) parse_shape(p, &c->shape);
-    } else if (parse_at_word(p, "from")) {
-        if (!parse_clause_is_new(p, c->from != TL_NOWHERE, "'from'")) return;
-        parse_advance(p);
+    } else if (parse_clause(p, "from", c->from != TL_NOWHERE)) {
         c->from = parse_space(p);
-    } else if (parse_at_word(p, "to")) {
-        if (!parse_clause_is_new(p, c->to != TL_NOWHERE, "'to'")) return;
-        parse_advance(p);
+    } else if (parse_clause(p, "to", c->to != TL_NOWHERE)) {
         c->to = parse_space(p);
     } else if (!parse_moving_clause(p, &clauses)) {
         parse_fail_word(p, "a clause of Copy", words);
@@ -78,7 +68,7 @@ static tl_operation parse_operation(parser *p, tl_compute *c) {
         if (parse_accept_word(p, words[i])) return (tl_operation)i;
     }
     diag_range range = {t.begin, t.end};
-    parse_fail_id(p, DIAG_UNKNOWN_OPERATION, range, c->operation_text, STR(""), STR(""));
+    parse_fail_id(p, DIAG_UNKNOWN_OPERATION, range, c->operation_text);
     parse_hint_nearest(p, range, c->operation_text, words);
     return TL_OPERATION_UNKNOWN;
 }
@@ -90,8 +80,8 @@ static tl_operand parse_operand(parser *p) {
     if (!p->failed && parse_at(p, '.')) {
         lex_token dot = parse_peek(p);
         if (operand.value->kind != TL_NAME) {
-            parse_fail_id(p, DIAG_TRANSPOSED_EXPRESSION, (diag_range){dot.begin, dot.end}, STR(""),
-                          STR(""), STR(""));
+            parse_fail_id(p, DIAG_TRANSPOSED_EXPRESSION, ((diag_range){dot.begin, dot.end}),
+                          STR(""));
         }
         parse_advance(p);
         parse_expect_word(p, "T");
@@ -115,17 +105,11 @@ static void parse_operands(parser *p, tl_compute *c) {
 static void parse_compute_clause(parser *p, tl_compute *c) {
     static const char *const words[] = {"in", "where", "with", "and", "by", "async", NULL};
     const moving_clauses clauses = {&c->place, &c->target_kind, &c->target, &c->atom, &c->is_async};
-    if (parse_at_word(p, "where")) {
-        if (!parse_clause_is_new(p, c->condition, "'where'")) return;
-        parse_advance(p);
+    if (parse_clause(p, "where", c->condition)) {
         c->condition = parse_condition(p);
-    } else if (parse_at_word(p, "with") && c->operation == TL_ROW_TOP_K) {
-        if (!parse_clause_is_new(p, c->values, "'with'")) return;
-        parse_advance(p);
+    } else if (c->operation == TL_ROW_TOP_K && parse_clause(p, "with", c->values)) {
         c->values = parse_name_expr(p, "the name of the values");
-    } else if (parse_at_word(p, "with")) {
-        if (!parse_clause_is_new(p, c->maximum, "'with'")) return;
-        parse_advance(p);
+    } else if (parse_clause(p, "with", c->maximum)) {
         c->maximum = parse_name_expr(p, "the name of the maximum");
         parse_expect_word(p, "and");
         c->sum = parse_name_expr(p, "the name of the sum");
@@ -152,11 +136,11 @@ static void check_operand_count(parser *p, tl_compute *c, diag_range range) {
 static void settle_change(parser *p, tl_compute *c, diag_range range, bool first_is_tile) {
     str name = str_from(tl_operation_name(c->operation));
     if (!first_is_tile) {
-        parse_fail_id(p, DIAG_OPERAND_NO_TILE, c->operands[0].range, name, STR(""), STR(""));
+        parse_fail_id(p, DIAG_OPERAND_NO_TILE, c->operands[0].range, name);
     } else if (c->target) {
         bool is_same =
             c->target_kind == TL_GET && str_equal(c->target->text, c->operands[0].value->text);
-        if (!is_same) parse_fail_id(p, DIAG_TARGET_FIXED, range, name, STR(""), STR(""));
+        if (!is_same) parse_fail_id(p, DIAG_TARGET_FIXED, range, name);
         c->target = NULL;
         c->target_kind = TL_NO_TARGET;
     }
@@ -173,18 +157,16 @@ static void settle_target(parser *p, tl_compute *c, diag_range range) {
         c->target_kind = TL_GET;
         c->target = parse_copied_name(p, first->value);
     } else if (!c->target) {
-        parse_fail_id(p, DIAG_TARGET_MISSING, range, str_from(tl_operation_name(c->operation)),
-                      STR(""), STR(""));
+        parse_fail_id(p, DIAG_TARGET_MISSING, range, str_from(tl_operation_name(c->operation)));
     }
 }
 
 static void check_clauses(parser *p, const tl_compute *c, diag_range range) {
     if (c->condition && c->operation != TL_MASK) {
-        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, STR("'where'"), STR("Mask"), STR(""));
+        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, STR("'where'"), STR("Mask"));
     }
     if (c->maximum && c->operation != TL_SOFTMAX) {
-        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, STR("'with'"), STR("Softmax or RowTopK"),
-                      STR(""));
+        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, STR("'with'"), STR("Softmax or RowTopK"));
     }
 }
 

@@ -6,8 +6,8 @@ static void parse_kept(parser *p, tl_statement *s) {
     lex_token word = parse_peek(p);
     if (!parse_clause_is_new(p, s->parameter.is_kept, "'kept'")) return;
     if (s->kind != TL_OUTPUT) {
-        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, (diag_range){word.begin, word.end}, STR("'kept'"),
-                      STR("Output"), STR(""));
+        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, ((diag_range){word.begin, word.end}), STR("'kept'"),
+                      STR("Output"));
         return;
     }
     parse_advance(p);
@@ -26,9 +26,7 @@ static void parse_parameter(parser *p, tl_statement *s) {
             }
         } else if (parse_at_word(p, "kept")) {
             parse_kept(p, s);
-        } else if (parse_at_word(p, "where")) {
-            if (!parse_clause_is_new(p, parameter->condition, "'where'")) return;
-            parse_advance(p);
+        } else if (parse_clause(p, "where", parameter->condition)) {
             parameter->condition = parse_condition(p);
         } else if (parameter->type != TL_OPEN || !parse_accept_type(p, &parameter->type)) {
             parse_fail_word(p, "a type, a list of axes or 'where'", words);
@@ -74,8 +72,8 @@ static void parse_grid(parser *p, tl_statement *s) {
         lex_token clause = parse_peek(p);
         if (parse_accept_word(p, "sections")) {
             if (has_sections) {
-                parse_fail_id(p, DIAG_CLAUSE_TWICE, (diag_range){clause.begin, clause.end},
-                              STR("'sections'"), STR(""), STR(""));
+                parse_fail_id(p, DIAG_CLAUSE_TWICE, ((diag_range){clause.begin, clause.end}),
+                              STR("'sections'"));
             }
             has_sections = true;
             walk.section = parse_expr(p);
@@ -133,25 +131,14 @@ static void parse_allocate_by(parser *p, tl_allocation *a) {
     }
 }
 
-static void parse_allocate_sized(parser *p, tl_allocation *a) {
-    if (parse_at_word(p, "swizzled")) {
-        if (!parse_clause_is_new(p, a->swizzle_bytes > 0, "'swizzled'")) return;
-        parse_advance(p);
-        a->swizzle_bytes = parse_integer(p, "how many bytes a row of the swizzle has");
-    } else {
-        if (!parse_clause_is_new(p, a->stages, "'stages'")) return;
-        parse_advance(p);
-        /* No whole expression: the shape may come after it, and `N (BM, d)` would be a call. */
-        if (parse_peek(p).kind == LEX_INTEGER) {
-            uint32_t begin = parse_peek(p).begin;
-            int64_t stages = parse_integer(p, "how many stages");
-            a->stages = arena_new(p->memory, tl_expr);
-            *a->stages =
-                (tl_expr){.kind = TL_INTEGER, .integer = stages, .range = parse_range(p, begin)};
-        } else {
-            a->stages = parse_name_expr(p, "how many stages");
-        }
-    }
+/* No whole expression: the shape may come after it, and `N (BM, d)` would be a call. */
+static tl_expr *parse_stages(parser *p) {
+    uint32_t begin = parse_peek(p).begin;
+    if (parse_peek(p).kind != LEX_INTEGER) return parse_name_expr(p, "how many stages");
+    int64_t stages = parse_integer(p, "how many stages");
+    tl_expr *e = arena_new(p->memory, tl_expr);
+    *e = (tl_expr){.kind = TL_INTEGER, .integer = stages, .range = parse_range(p, begin)};
+    return e;
 }
 
 static void parse_allocate_clause(parser *p, tl_allocation *a) {
@@ -162,14 +149,14 @@ static void parse_allocate_clause(parser *p, tl_allocation *a) {
         if (parse_clause_is_new(p, a->shape.count > 0, "the shape")) parse_shape(p, &a->shape);
     } else if (parse_at_word(p, "in")) {
         parse_allocate_in(p, a);
-    } else if (parse_at_word(p, "as")) {
-        if (!parse_clause_is_new(p, a->layout.kind != TL_LAYOUT_NONE, "'as'")) return;
-        parse_advance(p);
+    } else if (parse_clause(p, "as", a->layout.kind != TL_LAYOUT_NONE)) {
         parse_layout(p, &a->layout);
     } else if (parse_at_word(p, "by")) {
         parse_allocate_by(p, a);
-    } else if (parse_at_word(p, "swizzled") || parse_at_word(p, "stages")) {
-        parse_allocate_sized(p, a);
+    } else if (parse_clause(p, "swizzled", a->swizzle_bytes > 0)) {
+        a->swizzle_bytes = parse_integer(p, "how many bytes a row of the swizzle has");
+    } else if (parse_clause(p, "stages", a->stages)) {
+        a->stages = parse_stages(p);
     } else if (parse_accept_word(p, "permuted")) {
         a->is_permuted = true;
     } else if (parse_at_word(p, "with")) {
@@ -201,7 +188,7 @@ static void check_allocation(parser *p, const tl_allocation *a, diag_range range
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (!rules[i].is_given || a->space == rules[i].space) continue;
         str space = str_format(p->memory, "a tile in %s", tl_space_name(rules[i].space));
-        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, str_from(rules[i].clause), space, STR(""));
+        parse_fail_id(p, DIAG_CLAUSE_FOREIGN, range, str_from(rules[i].clause), space);
     }
 }
 

@@ -3,8 +3,7 @@
 
 static tl_expr *new_expr(parser *p, tl_expr_kind kind, uint32_t begin) {
     if (++p->node_count > PARSE_EXPRESSION_NODES_MAX && !p->failed) {
-        parse_fail_id(p, DIAG_EXPRESSION_TOO_LONG, parse_range(p, begin), STR(""), STR(""),
-                      STR(""));
+        parse_fail_id(p, DIAG_EXPRESSION_TOO_LONG, parse_range(p, begin), STR(""));
     }
     tl_expr *e = arena_new(p->memory, tl_expr);
     e->kind = kind;
@@ -16,8 +15,8 @@ static tl_expr *new_expr(parser *p, tl_expr_kind kind, uint32_t begin) {
 static bool enter(parser *p) {
     if (p->depth >= TL_NESTING_MAX) {
         lex_token t = parse_peek(p);
-        parse_fail_id(p, DIAG_EXPRESSION_TOO_DEEP, (diag_range){t.begin, t.end},
-                      str_format(p->memory, "%d", TL_NESTING_MAX), STR(""), STR(""));
+        parse_fail_id(p, DIAG_EXPRESSION_TOO_DEEP, ((diag_range){t.begin, t.end}),
+                      str_format(p->memory, "%d", TL_NESTING_MAX));
         return false;
     }
     p->depth++;
@@ -34,15 +33,9 @@ static tl_expr *binary(parser *p, tl_operator operator, tl_expr * left, tl_expr 
 }
 
 static tl_function function_named(str name) {
-    static const char *const spellings[] = {
-#define FUNCTION(id, spelling, fewest, most, operation, doc) spelling,
-#include "tl/functions.def"
-#undef FUNCTION
-    };
-    for (int i = 0; i < TL_FUNCTION_UNKNOWN; i++) {
-        if (lex_same_word(name, spellings[i])) return (tl_function)i;
-    }
-    return TL_FUNCTION_UNKNOWN;
+    int i = 0;
+    while (i < TL_FUNCTION_UNKNOWN && !lex_same_word(name, tl_function_name((tl_function)i))) i++;
+    return (tl_function)i;
 }
 
 static void check_function(parser *p, str name, const tl_expr *call, diag_range name_range) {
@@ -51,20 +44,13 @@ static void check_function(parser *p, str name, const tl_expr *call, diag_range 
 #include "tl/functions.def"
 #undef FUNCTION
         NULL};
-    static const struct {
-        int fewest, most;
-    } arguments[] = {
-#define FUNCTION(id, spelling, fewest, most, operation, doc) {fewest, most},
-#include "tl/functions.def"
-#undef FUNCTION
-    };
     if (p->failed) return;
     if (call->function == TL_FUNCTION_UNKNOWN) {
-        parse_fail_id(p, DIAG_UNKNOWN_FUNCTION, name_range, name, STR(""), STR(""));
+        parse_fail_id(p, DIAG_UNKNOWN_FUNCTION, name_range, name);
         parse_hint_nearest(p, name_range, name, spellings);
         return;
     }
-    int fewest = arguments[call->function].fewest, most = arguments[call->function].most;
+    int fewest = tl_function_fewest(call->function), most = tl_function_most(call->function);
     if (call->item_count >= fewest && call->item_count <= most) return;
     str wanted = fewest == most ? str_format(p->memory, "%d argument%s", fewest, &"s"[fewest == 1])
                                 : str_format(p->memory, "%d to %d arguments", fewest, most);
@@ -118,8 +104,7 @@ static tl_expr *parse_number(parser *p) {
     bool fits = is_integer ? str_to_integer(text, &e->integer) : str_to_number(text, &e->number);
     if (!is_integer) e->text = text;
     if (!fits) {
-        parse_fail_id(p, DIAG_NUMBER_TOO_LARGE, (diag_range){start.begin, start.end}, text, STR(""),
-                      STR(""));
+        parse_fail_id(p, DIAG_NUMBER_TOO_LARGE, ((diag_range){start.begin, start.end}), text);
     }
     return e;
 }
@@ -144,48 +129,37 @@ static tl_expr *parse_unary(parser *p) {
     return e;
 }
 
-static tl_expr *parse_term(parser *p) {
-    uint32_t begin = parse_peek(p).begin;
-    tl_expr *e = parse_unary(p);
-    while (!p->failed) {
-        tl_operator operator;
-        if (parse_accept(p, '*')) operator= TL_TIMES;
-        else if (parse_accept(p, '/')) operator= TL_OVER;
-        else if (parse_accept(p, '%')) operator= TL_MODULO;
-        else break;
-        tl_expr *right = parse_unary(p);
-        e = binary(p, operator, e, right, begin);
+static bool accept_operator(parser *p, tl_level level, tl_operator *found) {
+    str text = parse_text(p, parse_peek(p));
+    /* `where kv > q and get S`: that `and` belongs to the target. */
+    if (p->failed || (level == TL_LEVEL_AND && parse_at_target(p))) return false;
+    for (*found = 0; *found < TL_OPERATORS; ++*found) {
+        if (tl_operator_level(*found) != level || !lex_same_word(text, tl_operator_text(*found)))
+            continue;
+        parse_advance(p);
+        return true;
     }
+    return false;
+}
+
+static tl_expr *parse_test(parser *p);
+
+/* Operands with operators of one level between them. */
+static tl_expr *parse_chain(parser *p, tl_level level) {
+    uint32_t begin = parse_peek(p).begin;
+    tl_expr *e = NULL;
+    tl_operator operator= TL_OPERATORS;
+    do {
+        tl_expr *operand = level == TL_LEVEL_AND       ? parse_test(p)
+                           : level == TL_LEVEL_PRODUCT ? parse_unary(p)
+                                                       : parse_chain(p, level + 1);
+        e = e ? binary(p, operator, e, operand, begin) : operand;
+    } while (accept_operator(p, level, &operator));
     return e;
 }
 
 tl_expr *parse_expr(parser *p) {
-    uint32_t begin = parse_peek(p).begin;
-    tl_expr *e = parse_term(p);
-    while (!p->failed) {
-        tl_operator operator;
-        if (parse_accept(p, '+')) operator= TL_PLUS;
-        else if (parse_accept(p, '-')) operator= TL_MINUS;
-        else break;
-        tl_expr *right = parse_term(p);
-        e = binary(p, operator, e, right, begin);
-    }
-    return e;
-}
-
-static bool accept_comparison(parser *p, tl_operator *operator) {
-    static const struct {
-        int kind;
-        tl_operator operator;
-    } comparisons[] = {{'<', TL_LESS},        {LEX_LESS_EQUAL, TL_LESS_EQUAL},
-                       {'>', TL_GREATER},     {LEX_GREATER_EQUAL, TL_GREATER_EQUAL},
-                       {LEX_EQUAL, TL_EQUAL}, {LEX_NOT_EQUAL, TL_NOT_EQUAL}};
-    for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++) {
-        if (!parse_accept(p, comparisons[i].kind)) continue;
-        *operator= comparisons[i].operator;
-        return true;
-    }
-    return false;
+    return parse_chain(p, TL_LEVEL_SUM);
 }
 
 static tl_expr *parse_test(parser *p) {
@@ -200,7 +174,7 @@ static tl_expr *parse_test(parser *p) {
     }
     tl_expr *e = parse_expr(p);
     tl_operator operator;
-    if (!p->failed && accept_comparison(p, &operator)) {
+    if (accept_operator(p, TL_LEVEL_COMPARISON, &operator)) {
         tl_expr *right = parse_expr(p);
         e = binary(p, operator, e, right, begin);
     } else if (parse_at(p, '=')) {
@@ -213,25 +187,8 @@ static tl_expr *parse_test(parser *p) {
     return e;
 }
 
-static tl_expr *parse_both(parser *p) {
-    uint32_t begin = parse_peek(p).begin;
-    tl_expr *e = parse_test(p);
-    /* `where kv > q and get S`: that `and` belongs to the target. */
-    while (!p->failed && !parse_at_target(p) && parse_accept_word(p, "and")) {
-        tl_expr *right = parse_test(p);
-        e = binary(p, TL_AND, e, right, begin);
-    }
-    return e;
-}
-
 tl_expr *parse_condition(parser *p) {
-    uint32_t begin = parse_peek(p).begin;
-    tl_expr *e = parse_both(p);
-    while (!p->failed && parse_accept_word(p, "or")) {
-        tl_expr *right = parse_both(p);
-        e = binary(p, TL_OR, e, right, begin);
-    }
-    return e;
+    return parse_chain(p, TL_LEVEL_OR);
 }
 
 tl_expr *parse_name_expr(parser *p, const char *what) {

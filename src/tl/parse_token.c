@@ -92,10 +92,10 @@ static bool is_silent(const parser *p) {
     return p->diags->error_count >= DIAG_ERROR_LIMIT;
 }
 
-void parse_fail_id(parser *p, diag_id id, diag_range range, str a, str b, str c) {
+void parse_fail_of(parser *p, diag_id id, diag_range range, const str *arguments) {
     if (p->failed) return;
     p->failed = true;
-    diag_add(p->diags, id, range, (const str[]){a, b, c});
+    diag_add(p->diags, id, range, arguments);
 }
 
 static str describe(parser *p, lex_token t) {
@@ -187,13 +187,20 @@ void parse_fail_word(parser *p, const char *expected, const char *const *words) 
 void parse_fail_too_many(parser *p, int most) {
     if (p->failed) return;
     parse_fail_id(p, DIAG_LIST_TOO_LONG, parse_token_range(p, parse_peek(p)),
-                  str_format(p->memory, "%d", most), STR(""), STR(""));
+                  str_format(p->memory, "%d", most));
+}
+
+bool parse_clause(parser *p, const char *word, bool is_given) {
+    if (!parse_at_word(p, word)) return false;
+    if (is_given)
+        parse_clause_is_new(p, true, str_copy_z(p->memory, str_format(p->memory, "'%s'", word)));
+    parse_advance(p);
+    return true;
 }
 
 bool parse_clause_is_new(parser *p, bool is_given, const char *clause) {
     if (is_given) {
-        parse_fail_id(p, DIAG_CLAUSE_TWICE, parse_token_range(p, parse_peek(p)), str_from(clause),
-                      STR(""), STR(""));
+        parse_fail_id(p, DIAG_CLAUSE_TWICE, parse_token_range(p, parse_peek(p)), str_from(clause));
     }
     return !is_given;
 }
@@ -227,8 +234,7 @@ bool tl_is_reserved(str word) {
 }
 
 static void fail_reserved(parser *p, lex_token t) {
-    parse_fail_id(p, DIAG_RESERVED_NAME, parse_token_range(p, t), parse_text(p, t), STR(""),
-                  STR(""));
+    parse_fail_id(p, DIAG_RESERVED_NAME, parse_token_range(p, t), parse_text(p, t));
 }
 
 str parse_name(parser *p, const char *what) {
@@ -271,8 +277,7 @@ int parse_integer(parser *p, const char *what) {
     }
     int64_t value;
     if (!str_to_integer(parse_text(p, t), &value) || value > INT_MAX) {
-        parse_fail_id(p, DIAG_NUMBER_TOO_LARGE, parse_token_range(p, t), parse_text(p, t), STR(""),
-                      STR(""));
+        parse_fail_id(p, DIAG_NUMBER_TOO_LARGE, parse_token_range(p, t), parse_text(p, t));
         return 0;
     }
     parse_advance(p);

@@ -13,42 +13,20 @@ enum {
 
 /* --- expressions ------------------------------------------------------------------------------ */
 
-/* How tightly an expression binds. One is put in brackets where a tighter one is needed. */
-typedef enum level {
-    LEVEL_OR = 1,
-    LEVEL_AND,
-    LEVEL_NOT,
-    LEVEL_COMPARISON,
-    LEVEL_SUM,
-    LEVEL_PRODUCT,
-    LEVEL_UNARY,
-    LEVEL_PRIMARY
-} level;
-
-static level level_of(const tl_expr *e) {
+static tl_level level_of(const tl_expr *e) {
     switch (e->kind) {
-    case TL_INTEGER: return e->integer < 0 ? LEVEL_UNARY : LEVEL_PRIMARY;
-    case TL_NUMBER: return !e->text.length && e->number < 0 ? LEVEL_UNARY : LEVEL_PRIMARY;
-    case TL_NEGATE: return LEVEL_UNARY;
-    case TL_NOT: return LEVEL_NOT;
-    case TL_BINARY: break;
-    default: return LEVEL_PRIMARY;
-    }
-    switch (e->operator) {
-    case TL_OR: return LEVEL_OR;
-    case TL_AND: return LEVEL_AND;
-    case TL_PLUS:
-    case TL_MINUS: return LEVEL_SUM;
-    case TL_TIMES:
-    case TL_OVER:
-    case TL_MODULO: return LEVEL_PRODUCT;
-    default: return LEVEL_COMPARISON;
+    case TL_INTEGER: return e->integer < 0 ? TL_LEVEL_UNARY : TL_LEVEL_PRIMARY;
+    case TL_NUMBER: return !e->text.length && e->number < 0 ? TL_LEVEL_UNARY : TL_LEVEL_PRIMARY;
+    case TL_NEGATE: return TL_LEVEL_UNARY;
+    case TL_NOT: return TL_LEVEL_NOT;
+    case TL_BINARY: return tl_operator_level(e->operator);
+    default: return TL_LEVEL_PRIMARY;
     }
 }
 
-static void print_expr(const tl_expr *e, level needed, text_buffer *out);
+static void print_expr(const tl_expr *e, tl_level needed, text_buffer *out);
 
-static void print_list(tl_expr *const *items, int count, level needed, text_buffer *out) {
+static void print_list(tl_expr *const *items, int count, tl_level needed, text_buffer *out) {
     for (int i = 0; i < count; i++) {
         if (i) text_add_z(out, ", ");
         print_expr(items[i], needed, out);
@@ -56,9 +34,9 @@ static void print_list(tl_expr *const *items, int count, level needed, text_buff
 }
 
 static void print_binary(const tl_expr *e, text_buffer *out) {
-    level own = level_of(e);
+    tl_level own = level_of(e);
     bool is_tight = e->operator== TL_TIMES || e->operator== TL_OVER;
-    level left = own == LEVEL_COMPARISON ? LEVEL_SUM : own;
+    tl_level left = own == TL_LEVEL_COMPARISON ? TL_LEVEL_SUM : own;
     print_expr(e->left, left, out);
     text_format(out, is_tight ? "%s" : " %s ", tl_operator_text(e->operator));
     print_expr(e->right, own + 1, out);
@@ -86,27 +64,27 @@ static void print_bare(const tl_expr *e, text_buffer *out) {
     case TL_NAME: text_add(out, e->text); break;
     case TL_ELEMENT:
         text_format(out, "%.*s[", STR_ARGS(e->text));
-        print_list(e->items, e->item_count, LEVEL_SUM, out);
+        print_list(e->items, e->item_count, TL_LEVEL_SUM, out);
         text_add_z(out, "]");
         break;
     case TL_CALL:
         text_format(out, "%s(", tl_function_name(e->function));
-        print_list(e->items, e->item_count, LEVEL_OR, out);
+        print_list(e->items, e->item_count, TL_LEVEL_OR, out);
         text_add_z(out, ")");
         break;
     case TL_NEGATE:
         text_add_z(out, "-");
-        print_expr(e->left, LEVEL_UNARY, out);
+        print_expr(e->left, TL_LEVEL_UNARY, out);
         break;
     case TL_NOT:
         text_add_z(out, "not ");
-        print_expr(e->left, LEVEL_NOT, out);
+        print_expr(e->left, TL_LEVEL_NOT, out);
         break;
     case TL_BINARY: print_binary(e, out); break;
     }
 }
 
-static void print_expr(const tl_expr *e, level needed, text_buffer *out) {
+static void print_expr(const tl_expr *e, tl_level needed, text_buffer *out) {
     bool in_brackets = level_of(e) < needed;
     if (in_brackets) text_add_z(out, "(");
     print_bare(e, out);
@@ -114,7 +92,7 @@ static void print_expr(const tl_expr *e, level needed, text_buffer *out) {
 }
 
 static void tl_print_expr(const tl_expr *e, text_buffer *out) {
-    print_expr(e, LEVEL_OR, out);
+    print_expr(e, TL_LEVEL_OR, out);
 }
 
 str tl_expr_text(arena *memory, const tl_expr *e) {
@@ -127,7 +105,7 @@ str tl_expr_text(arena *memory, const tl_expr *e) {
 /* --- parts ------------------------------------------------------------------------------------ */
 
 static void print_value(const tl_expr *e, text_buffer *out) {
-    print_expr(e, LEVEL_SUM, out);
+    print_expr(e, TL_LEVEL_SUM, out);
 }
 
 static void print_after(const char *word, const tl_expr *e, text_buffer *out) {
@@ -152,7 +130,7 @@ static void print_axes(const tl_axes *axes, text_buffer *out) {
 static void print_shape(const tl_exprs *shape, text_buffer *out) {
     if (shape->count == 0) return;
     text_add_z(out, " (");
-    print_list(shape->items, shape->count, LEVEL_SUM, out);
+    print_list(shape->items, shape->count, TL_LEVEL_SUM, out);
     text_add_z(out, ")");
 }
 

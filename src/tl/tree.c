@@ -30,87 +30,121 @@ static void visit_expr(tl_expr *e, tl_visit_expr *visit, void *context) {
     for (int i = 0; i < e->item_count; i++) visit_expr(e->items[i], visit, context);
 }
 
-static void visit_axes(tl_axes *axes, tl_visit_expr *visit, void *context) {
+/* Goes through the places of a header where expressions stand. */
+typedef struct places {
+    void (*each)(void *context, tl_expr **place);
+    void *context;
+    arena *copies; /* lists on the way become copies in there; NULL: they stay */
+} places;
+
+static void *list_of(const places *p, void *items, int count, size_t size) {
+    if (!p->copies) return items;
+    if (count == 0) return NULL;
+    return memcpy(arena_alloc_array(p->copies, (size_t)count, size, 16), items,
+                  (size_t)count * size);
+}
+
+static void go_through_axes(const places *p, tl_axes *axes) {
+    axes->items = list_of(p, axes->items, axes->count, sizeof *axes->items);
     for (int i = 0; i < axes->count; i++) {
-        if (!axes->items[i].is_bare) visit_expr(axes->items[i].coordinate, visit, context);
-        visit_expr(axes->items[i].extent, visit, context);
+        tl_axis *axis = &axes->items[i];
+        if (!axis->is_bare) p->each(p->context, &axis->coordinate);
+        p->each(p->context, &axis->extent);
+        if (axis->is_bare) axis->coordinate = axis->extent;
     }
 }
 
-static void visit_place(tl_place *place, tl_visit_expr *visit, void *context) {
-    for (int i = 0; i < place->count; i++) visit_expr(place->items[i].at, visit, context);
+static void go_through_place(const places *p, tl_place *place) {
+    place->items = list_of(p, place->items, place->count, sizeof *place->items);
+    for (int i = 0; i < place->count; i++) p->each(p->context, &place->items[i].at);
 }
 
-static void visit_shape(tl_exprs *shape, tl_visit_expr *visit, void *context) {
-    for (int i = 0; i < shape->count; i++) visit_expr(shape->items[i], visit, context);
+static void go_through_shape(const places *p, tl_exprs *shape) {
+    shape->items = list_of(p, shape->items, shape->count, sizeof(tl_expr *));
+    for (int i = 0; i < shape->count; i++) p->each(p->context, &shape->items[i]);
 }
 
-static void visit_compute(tl_compute *c, tl_visit_expr *visit, void *context) {
-    for (int i = 0; i < c->operand_count; i++) visit_expr(c->operands[i].value, visit, context);
-    visit_place(&c->place, visit, context);
-    visit_expr(c->condition, visit, context);
-    visit_expr(c->maximum, visit, context);
-    visit_expr(c->sum, visit, context);
-    visit_expr(c->values, visit, context);
-    visit_expr(c->target, visit, context);
+static void go_through_compute(const places *p, tl_compute *c) {
+    c->operands = list_of(p, c->operands, c->operand_count, sizeof *c->operands);
+    for (int i = 0; i < c->operand_count; i++) p->each(p->context, &c->operands[i].value);
+    go_through_place(p, &c->place);
+    p->each(p->context, &c->condition);
+    p->each(p->context, &c->maximum);
+    p->each(p->context, &c->sum);
+    p->each(p->context, &c->values);
+    p->each(p->context, &c->target);
 }
 
-static void visit_declaration(tl_statement *s, tl_visit_expr *visit, void *context) {
-    switch (s->kind) {
-    case TL_LET:
-        for (int i = 0; i < s->let.count; i++) {
-            visit_axes(&s->let.items[i].axes, visit, context);
-            visit_expr(s->let.items[i].value, visit, context);
-        }
-        break;
-    case TL_GRID:
-        for (int i = 0; i < s->grid.count; i++) {
-            visit_expr(s->grid.items[i].extent, visit, context);
-            visit_expr(s->grid.items[i].section, visit, context);
-        }
-        break;
-    case TL_ALLOCATE:
-        visit_shape(&s->allocate.shape, visit, context);
-        visit_expr(s->allocate.layout.of, visit, context);
-        visit_expr(s->allocate.stages, visit, context);
-        visit_expr(s->allocate.offset, visit, context);
-        break;
-    default:
-        visit_axes(&s->parameter.axes, visit, context);
-        visit_expr(s->parameter.condition, visit, context);
-        break;
-    }
+static void go_through_allocation(const places *p, tl_allocation *a) {
+    a->names = list_of(p, a->names, a->name_count, sizeof *a->names);
+    a->name_ranges = list_of(p, a->name_ranges, a->name_count, sizeof *a->name_ranges);
+    go_through_shape(p, &a->shape);
+    p->each(p->context, &a->layout.of);
+    p->each(p->context, &a->stages);
+    p->each(p->context, &a->offset);
 }
 
-void tl_each_expr(tl_statement *s, tl_visit_expr *visit, void *context) {
+static void go_through_header(const places *p, tl_statement *s) {
     switch (s->kind) {
     case TL_INPUT:
     case TL_OUTPUT:
-    case TL_LET:
-    case TL_GRID:
-    case TL_ALLOCATE: visit_declaration(s, visit, context); break;
-    case TL_COPY:
-        visit_expr(s->copy.what, visit, context);
-        visit_shape(&s->copy.shape, visit, context);
-        visit_place(&s->copy.place, visit, context);
-        visit_expr(s->copy.target, visit, context);
+        go_through_axes(p, &s->parameter.axes);
+        p->each(p->context, &s->parameter.condition);
         break;
-    case TL_COMPUTE: visit_compute(&s->compute, visit, context); break;
+    case TL_LET:
+        s->let.items = list_of(p, s->let.items, s->let.count, sizeof *s->let.items);
+        for (int i = 0; i < s->let.count; i++) {
+            go_through_axes(p, &s->let.items[i].axes);
+            p->each(p->context, &s->let.items[i].value);
+        }
+        break;
+    case TL_GRID:
+        s->grid.items = list_of(p, s->grid.items, s->grid.count, sizeof *s->grid.items);
+        for (int i = 0; i < s->grid.count; i++) {
+            p->each(p->context, &s->grid.items[i].extent);
+            p->each(p->context, &s->grid.items[i].section);
+        }
+        break;
+    case TL_ALLOCATE: go_through_allocation(p, &s->allocate); break;
+    case TL_COPY:
+        p->each(p->context, &s->copy.what);
+        go_through_shape(p, &s->copy.shape);
+        go_through_place(p, &s->copy.place);
+        p->each(p->context, &s->copy.target);
+        break;
+    case TL_COMPUTE: go_through_compute(p, &s->compute); break;
     case TL_RESHAPE:
-        visit_expr(s->reshape.what, visit, context);
-        visit_expr(s->reshape.from.of, visit, context);
-        visit_expr(s->reshape.to.of, visit, context);
+        p->each(p->context, &s->reshape.what);
+        p->each(p->context, &s->reshape.from.of);
+        p->each(p->context, &s->reshape.to.of);
         break;
     case TL_WAIT:
-    case TL_RELEASE: visit_expr(s->sync.what, visit, context); break;
-    case TL_FOR:
-        visit_expr(s->loop.from, visit, context);
-        visit_expr(s->loop.to, visit, context);
-        break;
-    case TL_IF: visit_expr(s->branch.condition, visit, context); break;
+    case TL_RELEASE: p->each(p->context, &s->sync.what); break;
     case TL_ROLE:
+        s->role.turns = list_of(p, s->role.turns, s->role.turn_count, sizeof *s->role.turns);
+        break;
+    case TL_FOR:
+        p->each(p->context, &s->loop.from);
+        p->each(p->context, &s->loop.to);
+        break;
+    case TL_IF: p->each(p->context, &s->branch.condition); break;
     case TL_HOLE: break;
     }
+}
+
+typedef struct visiting {
+    tl_visit_expr *visit;
+    void *context;
+} visiting;
+
+static void visit_place(void *context, tl_expr **place) {
+    const visiting *v = context;
+    visit_expr(*place, v->visit, v->context);
+}
+
+void tl_each_expr(tl_statement *s, tl_visit_expr *visit, void *context) {
+    visiting v = {visit, context};
+    go_through_header(&(places){.each = visit_place, .context = &v}, s);
 }
 
 void tl_block_append(tl_block *block, tl_statement *parent, tl_statement *s) {
@@ -150,13 +184,6 @@ void tl_remove(tl_block *block, tl_statement *s) {
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
-static tl_expr **copy_items(arena *memory, tl_expr *const *items, int count) {
-    if (count == 0) return NULL;
-    tl_expr **copies = arena_array(memory, tl_expr *, count);
-    for (int i = 0; i < count; i++) copies[i] = tl_expr_copy(memory, items[i]);
-    return copies;
-}
-
 tl_expr *tl_expr_copy(arena *memory, const tl_expr *e) {
     if (!e) return NULL;
     tl_expr *copy = arena_new(memory, tl_expr);
@@ -166,41 +193,13 @@ tl_expr *tl_expr_copy(arena *memory, const tl_expr *e) {
     copy->division = TL_DIVIDE_UNKNOWN;
     copy->left = tl_expr_copy(memory, e->left);
     copy->right = tl_expr_copy(memory, e->right);
-    copy->items = copy_items(memory, e->items, e->item_count);
+    copy->items = e->item_count ? arena_array(memory, tl_expr *, e->item_count) : NULL;
+    for (int i = 0; i < e->item_count; i++) copy->items[i] = tl_expr_copy(memory, e->items[i]);
     return copy;
 }
 
-static void *copy_array(arena *memory, const void *items, int count, size_t size) {
-    if (count == 0) return NULL;
-    void *copy = arena_alloc_array(memory, (size_t)count, size, 16);
-    return memcpy(copy, items, (size_t)count * size);
-}
-
-static tl_exprs copy_exprs(arena *memory, tl_exprs list) {
-    return (tl_exprs){copy_items(memory, list.items, list.count), list.count};
-}
-
-static tl_axes copy_axes(arena *memory, tl_axes axes) {
-    axes.items = copy_array(memory, axes.items, axes.count, sizeof *axes.items);
-    for (int i = 0; i < axes.count; i++) {
-        tl_axis *axis = &axes.items[i];
-        axis->extent = tl_expr_copy(memory, axis->extent);
-        axis->coordinate = axis->is_bare ? axis->extent : tl_expr_copy(memory, axis->coordinate);
-    }
-    return axes;
-}
-
-static tl_place copy_place(arena *memory, tl_place place) {
-    place.items = copy_array(memory, place.items, place.count, sizeof *place.items);
-    for (int i = 0; i < place.count; i++) {
-        place.items[i].at = tl_expr_copy(memory, place.items[i].at);
-    }
-    return place;
-}
-
-static tl_layout copy_layout(arena *memory, tl_layout layout) {
-    layout.of = tl_expr_copy(memory, layout.of);
-    return layout;
+static void copy_place(void *memory, tl_expr **place) {
+    *place = tl_expr_copy(memory, *place);
 }
 
 static void copy_block(arena *memory, tl_block *body, tl_statement *parent) {
@@ -211,93 +210,21 @@ static void copy_block(arena *memory, tl_block *body, tl_statement *parent) {
     }
 }
 
-static void copy_let(arena *memory, tl_statement *s) {
-    s->let.items = copy_array(memory, s->let.items, s->let.count, sizeof *s->let.items);
-    for (int i = 0; i < s->let.count; i++) {
-        tl_binding *b = &s->let.items[i];
-        b->axes = copy_axes(memory, b->axes);
-        b->value = tl_expr_copy(memory, b->value);
-        b->symbol = NULL;
-    }
-}
-
-static void copy_grid(arena *memory, tl_statement *s) {
-    s->grid.items = copy_array(memory, s->grid.items, s->grid.count, sizeof *s->grid.items);
-    for (int i = 0; i < s->grid.count; i++) {
-        s->grid.items[i].extent = tl_expr_copy(memory, s->grid.items[i].extent);
-        s->grid.items[i].section = tl_expr_copy(memory, s->grid.items[i].section);
-        s->grid.items[i].symbol = NULL;
-    }
-}
-
-static void copy_allocation(arena *memory, tl_allocation *a) {
-    a->names = copy_array(memory, a->names, a->name_count, sizeof *a->names);
-    a->name_ranges = copy_array(memory, a->name_ranges, a->name_count, sizeof *a->name_ranges);
-    a->shape = copy_exprs(memory, a->shape);
-    a->layout = copy_layout(memory, a->layout);
-    a->stages = tl_expr_copy(memory, a->stages);
-    a->offset = tl_expr_copy(memory, a->offset);
-    a->symbols = NULL;
-}
-
-static void copy_compute(arena *memory, tl_compute *c) {
-    c->operands = copy_array(memory, c->operands, c->operand_count, sizeof *c->operands);
-    for (int i = 0; i < c->operand_count; i++) {
-        c->operands[i].value = tl_expr_copy(memory, c->operands[i].value);
-    }
-    c->place = copy_place(memory, c->place);
-    c->condition = tl_expr_copy(memory, c->condition);
-    c->maximum = tl_expr_copy(memory, c->maximum);
-    c->sum = tl_expr_copy(memory, c->sum);
-    c->values = tl_expr_copy(memory, c->values);
-    c->target = tl_expr_copy(memory, c->target);
-}
-
-static void copy_role(arena *memory, tl_statement *s) {
-    tl_role *role = &s->role;
-    role->turns = copy_array(memory, role->turns, role->turn_count, sizeof *role->turns);
-    role->symbol = NULL;
-    role->turn_symbols = NULL;
-    copy_block(memory, &role->body, s);
-}
-
-static void copy_parts(arena *memory, tl_statement *s) {
+/* What tl_bind filled in beside expressions. */
+static void unbind(tl_statement *s) {
     switch (s->kind) {
     case TL_INPUT:
-    case TL_OUTPUT:
-        s->parameter.axes = copy_axes(memory, s->parameter.axes);
-        s->parameter.condition = tl_expr_copy(memory, s->parameter.condition);
-        s->parameter.symbol = NULL;
+    case TL_OUTPUT: s->parameter.symbol = NULL; break;
+    case TL_LET:
+        for (int i = 0; i < s->let.count; i++) s->let.items[i].symbol = NULL;
         break;
-    case TL_LET: copy_let(memory, s); break;
-    case TL_GRID: copy_grid(memory, s); break;
-    case TL_ALLOCATE: copy_allocation(memory, &s->allocate); break;
-    case TL_COPY:
-        s->copy.what = tl_expr_copy(memory, s->copy.what);
-        s->copy.shape = copy_exprs(memory, s->copy.shape);
-        s->copy.place = copy_place(memory, s->copy.place);
-        s->copy.target = tl_expr_copy(memory, s->copy.target);
+    case TL_GRID:
+        for (int i = 0; i < s->grid.count; i++) s->grid.items[i].symbol = NULL;
         break;
-    case TL_COMPUTE: copy_compute(memory, &s->compute); break;
-    case TL_RESHAPE:
-        s->reshape.what = tl_expr_copy(memory, s->reshape.what);
-        s->reshape.from = copy_layout(memory, s->reshape.from);
-        s->reshape.to = copy_layout(memory, s->reshape.to);
-        break;
-    case TL_WAIT:
-    case TL_RELEASE: s->sync.what = tl_expr_copy(memory, s->sync.what); break;
-    case TL_ROLE: copy_role(memory, s); break;
-    case TL_FOR:
-        s->loop.from = tl_expr_copy(memory, s->loop.from);
-        s->loop.to = tl_expr_copy(memory, s->loop.to);
-        s->loop.symbol = NULL;
-        copy_block(memory, &s->loop.body, s);
-        break;
-    case TL_IF:
-        s->branch.condition = tl_expr_copy(memory, s->branch.condition);
-        copy_block(memory, &s->branch.body, s);
-        break;
-    case TL_HOLE: break;
+    case TL_ALLOCATE: s->allocate.symbols = NULL; break;
+    case TL_ROLE: s->role.symbol = NULL, s->role.turn_symbols = NULL; break;
+    case TL_FOR: s->loop.symbol = NULL; break;
+    default: break;
     }
 }
 
@@ -305,7 +232,10 @@ tl_statement *tl_statement_copy(arena *memory, const tl_statement *s) {
     tl_statement *copy = arena_new(memory, tl_statement);
     *copy = *s;
     copy->next = copy->previous = copy->parent = NULL;
-    copy_parts(memory, copy);
+    go_through_header(&(places){.each = copy_place, .context = memory, .copies = memory}, copy);
+    unbind(copy);
+    tl_block *body = tl_statement_body(copy);
+    if (body) copy_block(memory, body, copy);
     return copy;
 }
 
@@ -425,22 +355,34 @@ tl_shape_rule tl_operation_shape(tl_operation operation) {
     return tl_facts(operation)->shape;
 }
 
-const char *tl_function_name(tl_function function) {
-    static const char *const names[] = {
-#define FUNCTION(id, spelling, fewest, most, operation, doc) spelling,
+typedef struct function_row {
+    const char *name;
+    int fewest, most;
+    tl_operation operation;
+} function_row;
+
+static const function_row functions[] = {
+#define FUNCTION(id, spelling, fewest, most, operation, doc)                                       \
+    {spelling, fewest, most, TL_##operation},
 #include "tl/functions.def"
 #undef FUNCTION
-        ""};
-    return names[function];
+    {"", 0, 0, TL_OPERATION_UNKNOWN},
+};
+
+const char *tl_function_name(tl_function function) {
+    return functions[function].name;
+}
+
+int tl_function_fewest(tl_function function) {
+    return functions[function].fewest;
+}
+
+int tl_function_most(tl_function function) {
+    return functions[function].most;
 }
 
 tl_operation tl_function_operation(tl_function function) {
-    static const tl_operation operations[] = {
-#define FUNCTION(id, spelling, fewest, most, operation, doc) TL_##operation,
-#include "tl/functions.def"
-#undef FUNCTION
-        TL_OPERATION_UNKNOWN};
-    return operations[function];
+    return functions[function].operation;
 }
 
 bool tl_function_is_asked(tl_function function) {
@@ -450,8 +392,20 @@ bool tl_function_is_asked(tl_function function) {
 
 const char *tl_operator_text(tl_operator operator) {
     static const char *const texts[] = {
-        "+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or"};
+#define OPERATOR(id, spelling, level) spelling,
+#include "tl/operators.def"
+#undef OPERATOR
+    };
     return texts[operator];
+}
+
+tl_level tl_operator_level(tl_operator operator) {
+    static const tl_level levels[] = {
+#define OPERATOR(id, spelling, level) TL_LEVEL_##level,
+#include "tl/operators.def"
+#undef OPERATOR
+    };
+    return levels[operator];
 }
 
 bool tl_is_vector_layout(const tl_layout *layout) {

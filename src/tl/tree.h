@@ -44,20 +44,23 @@ typedef enum tl_expr_kind {
 } tl_expr_kind;
 
 typedef enum tl_operator {
-    TL_PLUS,
-    TL_MINUS,
-    TL_TIMES,
-    TL_OVER,
-    TL_MODULO,
-    TL_LESS,
-    TL_LESS_EQUAL,
-    TL_GREATER,
-    TL_GREATER_EQUAL,
-    TL_EQUAL,
-    TL_NOT_EQUAL,
-    TL_AND,
-    TL_OR
+#define OPERATOR(id, spelling, level) TL_##id,
+#include "tl/operators.def"
+#undef OPERATOR
+    TL_OPERATORS
 } tl_operator;
+
+/* How tightly an expression binds: one is put in brackets where a tighter one is needed. */
+typedef enum tl_level {
+    TL_LEVEL_OR = 1,
+    TL_LEVEL_AND,
+    TL_LEVEL_NOT,
+    TL_LEVEL_COMPARISON,
+    TL_LEVEL_SUM,
+    TL_LEVEL_PRODUCT,
+    TL_LEVEL_UNARY,
+    TL_LEVEL_PRIMARY
+} tl_level;
 
 /* What '/' means here (language study 5.2); bound. */
 typedef enum tl_division {
@@ -378,6 +381,8 @@ tl_operation tl_operation_named(str name); /* TL_OPERATION_UNKNOWN: none is call
 int tl_operation_operands(tl_operation operation);
 tl_shape_rule tl_operation_shape(tl_operation operation);
 const char *tl_function_name(tl_function function);
+int tl_function_fewest(tl_function function); /* arguments */
+int tl_function_most(tl_function function);
 /* What it is of numbers; TL_OPERATION_UNKNOWN: no operation of Compute. */
 tl_operation tl_function_operation(tl_function function);
 /* A function whose value is no matter of its argument's value alone, but of where and when it is
@@ -385,6 +390,7 @@ tl_operation tl_function_operation(tl_function function);
  */
 bool tl_function_is_asked(tl_function function);
 const char *tl_operator_text(tl_operator operator); /* "+", "<=", "and" */
+tl_level tl_operator_level(tl_operator operator);
 const char *tl_layout_kind_name(tl_layout_kind kind);
 bool tl_is_vector_layout(const tl_layout *layout); /* rows or columns of a matrix */
 

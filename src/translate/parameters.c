@@ -26,16 +26,16 @@ static bool moves_in_lines(emit *t, const tl_symbol *tensor) {
     return false;
 }
 
-static ftl_type plan_type(tl_type type) {
+ftl_type translate_type(tl_type type) {
     switch (type) {
-    case TL_F16: return FTL_F16;
-    case TL_BF16: return FTL_BF16;
-    case TL_E4M3: return FTL_E4M3;
-    case TL_E5M2: return FTL_E5M2;
-    case TL_I8: return FTL_I8;
-    case TL_I32: return FTL_I32;
-    default: return FTL_F32;
+#define TYPE(id, spelling, bytes, doc)                                                             \
+    case TL_##id:                                                                                  \
+        return FTL_##id;
+#include "tl/types.def"
+#undef TYPE
+    case TL_OPEN: break;
     }
+    return FTL_F32;
 }
 
 static bool is_parameter(const tl_statement *s) {
@@ -108,7 +108,7 @@ static void plan_tensors(emit *t) {
         ftl_plan_tensor *tensor = &tensors[at++];
         bool lines = moves_in_lines(t, s->parameter.symbol);
         tensor->name = str_copy_z(t->memory, s->parameter.name);
-        tensor->type = plan_type(s->parameter.type);
+        tensor->type = translate_type(s->parameter.type);
         tensor->role = s->parameter.symbol->is_workspace ? FTL_WORKSPACE
                        : s->kind == TL_OUTPUT            ? FTL_OUTPUT
                                                          : FTL_INPUT;
@@ -129,7 +129,7 @@ static void plan_scalars(emit *t) {
     for (tl_statement *s = t->kernel->body.first; s; s = s->next) {
         if (!is_parameter(s) || s->parameter.axes.count) continue;
         scalars[at].name = str_copy_z(t->memory, s->parameter.name);
-        scalars[at].type = plan_type(s->parameter.type);
+        scalars[at].type = translate_type(s->parameter.type);
         scalars[at++].offset = take(&t->plan->parameter_bytes, 4);
     }
     t->plan->scalars = scalars, t->plan->scalar_count = count;
@@ -172,7 +172,7 @@ static void plan_tiles(emit *t) {
         const emit_tile *tile = t->tiles.items[i];
         if (tile->space != TL_SHARED) continue;
         ftl_plan_tile out = {.name = str_copy_z(t->memory, tile->symbol->name),
-                             .type = plan_type(tile->type),
+                             .type = translate_type(tile->type),
                              .offset_bytes = (int32_t)tile->offset_bytes,
                              .rows = shared_lines(&tile->store),
                              .row_bytes = tile->store.pitch_bytes,

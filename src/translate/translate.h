@@ -40,6 +40,8 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
  */
 bool translate_formula(const tl_expr *e, const ftl_plan *plan, arena *memory, ftl_formula *out);
 
+ftl_type translate_type(tl_type type); /* as plans have it */
+
 typedef LIST(ftl_formula) translate_conditions;
 /* Adds how long axes have to be for the indices on them. */
 void translate_reach_conditions(const tl_kernel *kernel, const ftl_plan *plan, arena *memory,
