@@ -17,7 +17,13 @@ typedef struct paragraph {
 
 typedef LIST(paragraph) paragraphs;
 
-enum { WIDTH_MAX = 256, WIDTH_UNIT = 8, SUMS_A_LINE = 18, OUTPUTS_A_LINE = 6 };
+enum {
+    WIDTH_MAX = 256,
+    WIDTH_UNIT = 8,
+    SUMS_A_LINE = 18,
+    LONG_SUMS_A_LINE = 16,
+    OUTPUTS_A_LINE = 6
+};
 static const str width_mark = {"@N", 2};
 
 /* The first word that starts with "ftl_" and is followed by '(', or by " {" (a struct): what the
@@ -96,11 +102,12 @@ static void add_mark(text_buffer *out, str at, int width, size_t *used) {
         text_format(out, "%d", width / WIDTH_UNIT);
         *used = 8;
     } else if (str_starts(at, STR("@SUMS"))) {
+        int a_line = width / 2 > 100 ? LONG_SUMS_A_LINE : SUMS_A_LINE; /* of three digits */
         for (int i = 0; i < width / 2; i++)
             text_format(out, "%s%%%d",
-                        !i                ? ""
-                        : i % SUMS_A_LINE ? ", "
-                                          : ", \"\n                 \"",
+                        !i           ? ""
+                        : i % a_line ? ", "
+                                     : ", \"\n                 \"",
                         i);
         *used = 5;
     } else if (str_starts(at, STR("@OUTPUTS"))) {

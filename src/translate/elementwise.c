@@ -3,6 +3,9 @@
  * reduction, go into loops of their own, before or after as their operands allow.
  */
 #include "translate/elements.h"
+#include "translate/values.h"
+
+#include <ctype.h>
 
 enum { RUN_MAX = 64 };
 
@@ -329,6 +332,84 @@ static void settle_high(emit *t, const elements_item *x) {
     t->coded = tile->symbol;
 }
 
+/* What a group's function is told: its arrays and numbers. */
+typedef struct told {
+    emit *t;
+    const run *r;
+    const int *group;
+    int group_count;
+    emit_parameter items[RUN_MAX];
+    int count;
+    bool fits; /* nothing else comes in */
+} told;
+
+static void tell(told *x, str here, str name, str declaration) {
+    for (int i = 0; i < x->count; i++) {
+        bool is_there = str_equal(x->items[i].here, here);
+        if (!is_there && str_equal(x->items[i].name, name)) x->fits = false;
+        if (is_there) return;
+    }
+    if (x->count < RUN_MAX) x->items[x->count++] = (emit_parameter){here, name, declaration};
+    else x->fits = false;
+}
+
+/* An array of a ring is called as the ring: which of them it is, the call says. */
+static void tell_array(told *x, const emit_tile *tile) {
+    emit *t = x->t;
+    bool is_written = false;
+    for (int i = 0; i < x->group_count; i++) is_written |= x->r->items[x->group[i]].target == tile;
+    str name = tile->stages > 1 ? emit_clean(t, tile->symbol->name) : tile->name;
+    str array = emit_array_parameter(t, tile, name);
+    tell(x, tile->name, name,
+         emit_format(t, "%s%.*s", is_written ? "" : "const ", STR_ARGS(array)));
+}
+
+static bool tell_operand(void *context, const tl_expr *e) {
+    told *x = context;
+    emit *t = x->t;
+    if (e->kind == TL_ELEMENT || e->kind == TL_CALL) x->fits = false;
+    if (e->kind != TL_NAME) return x->fits;
+    const emit_tile *tile = emit_tile_of(t, e);
+    if (tile) {
+        tell_array(x, tile);
+        return x->fits;
+    }
+    emit_value v = emit_expression(t, e, NULL);
+    const char *type = v.is_real ? "float" : emit_is_wide(v) ? "long long" : "int";
+    str name = emit_clean(t, e->symbol->name);
+    if (v.precedence == VALUES_PRIMARY && isalpha((unsigned char)*v.text.data))
+        tell(x, v.text, name, emit_format(t, "%s %.*s", type, STR_ARGS(name)));
+    return x->fits;
+}
+
+/* Are the lines those of any place, with what it is told? Masks and what goes by their parts have
+ * numbers of their own.
+ */
+static bool is_plain(const run *r, const int *group, int count) {
+    for (int i = 0; i < count; i++) {
+        const elements_item *x = &r->items[group[i]];
+        if (elements_use_places(x) || emit_has_quads(x->target) || x->target->mask_parts)
+            return false;
+        for (int k = 0; k < x->read_count; k++)
+            if (x->reads[k]->mask_parts) return false;
+    }
+    return true;
+}
+
+/* The lines from 'first' on are the group's: a function, if others are the same. */
+static void offer_function(const run *r, const int *group, int count, int first) {
+    told x = {.t = r->t, .r = r, .group = group, .group_count = count, .fits = true};
+    if (!is_plain(r, group, count)) return;
+    for (int i = 0; i < count; i++) {
+        const tl_compute *c = &r->items[group[i]].s->compute;
+        for (int k = 0; k < c->operand_count; k++) tl_visit(c->operands[k].value, tell_operand, &x);
+        tl_visit(c->condition, tell_operand, &x);
+        tell_array(&x, r->items[group[i]].target);
+    }
+    const elements_item *last = &r->items[group[count - 1]];
+    if (x.fits) emit_may_be_function(r->t, first, last->s, last->target, x.items, x.count);
+}
+
 static void emit_group(run *r, const int *group, int count) {
     emit *t = r->t;
     emit_about(t, r->items[group[0]].s);
@@ -346,6 +427,7 @@ static void emit_group(run *r, const int *group, int count) {
     if (!only->previous && !only->next && only->parent && only->parent->kind == TL_IF &&
         t->is_async)
         scoped = false; /* the branch's braces serve */
+    int first_line = t->lines.count;
     if (scoped) emit_open(t, "{");
     if (places) emit_fresh_thread(t);
     for (int i = 0; i < count; i++) {
@@ -372,6 +454,7 @@ static void emit_group(run *r, const int *group, int count) {
         if (!x->target->shape.is_lines && x->target->type == TL_F32) t->pin = x->target;
     }
     if (scoped) emit_close(t);
+    offer_function(r, group, count, first_line);
 }
 
 /* Two statements of a loop may not give one index name two origins. */

@@ -162,6 +162,22 @@ typedef struct emit_name {
     int64_t low, high;
 } emit_name;
 
+/* A name in a text that may become a function, and what it is a parameter as. */
+typedef struct emit_parameter {
+    str here, name; /* what the text says; what the function calls it */
+    str declaration;
+} emit_parameter;
+
+/* Lines that may become a call, see functions.c. */
+typedef struct emit_candidate {
+    int first, count; /* lines */
+    int indent;
+    str name;
+    str parameters, body; /* of the function */
+    str arguments;
+    bool is_done;
+} emit_candidate;
+
 /* The walk over tiles that is being translated. */
 typedef struct emit_walk {
     const tl_block *body; /* NULL: none */
@@ -198,6 +214,7 @@ typedef struct emit {
     bool failed;
 
     LIST(emit_line) lines;
+    LIST(emit_candidate) candidates;
     const tl_statement *about; /* what the next line is written for; NULL: none in particular */
     int indent;
     LIST(emit_round) single_rounds; /* around what is written */
@@ -250,11 +267,19 @@ void emit_write(emit *t, text_buffer *out); /* the kept lines */
 /* From here on lines are about the statement; returns what they were about before. */
 const tl_statement *emit_about(emit *t, const tl_statement *s);
 bool emit_mentions(str text, str name); /* as a whole word */
+bool emit_is_comment(str line);
+size_t emit_indentation(str line);
 /* The text with a value for a variable; [m16], the subscript of the only row tile, goes. */
 str emit_with(emit *t, str text, str variable, str value);
 void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
 str emit_format(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* functions.c: what the text does at several places, written once */
+/* The lines from 'first' on, with the statement's word for what it does to its target. */
+void emit_may_be_function(emit *t, int first, const tl_statement *s, const emit_tile *target,
+                          const emit_parameter *parameters, int count);
+void emit_functions(emit *t, text_buffer *out); /* when all lines are there, before emit_write */
 
 /* wrap.c: the text with no line longer than 120 characters, where it can be broken */
 void emit_wrapped(str text, text_buffer *out);

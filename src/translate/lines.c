@@ -70,11 +70,11 @@ void emit_open(emit *t, const char *format, ...) {
     t->indent++;
 }
 
-static bool is_comment(str text) {
+bool emit_is_comment(str text) {
     return str_starts(str_trim(text), STR("//"));
 }
 
-static size_t indentation(str text) {
+size_t emit_indentation(str text) {
     return (size_t)(str_trim(text).data - text.data);
 }
 
@@ -85,10 +85,10 @@ static bool is_unrolled(str text) {
 /* A branch with nothing but comments in it: these stand alone. */
 void emit_close_branch(emit *t) {
     int head = t->lines.count - 1;
-    while (head >= 0 && is_comment(t->lines.items[head].text)) head--;
+    while (head >= 0 && emit_is_comment(t->lines.items[head].text)) head--;
     bool is_empty = head >= 0 && str_ends(t->lines.items[head].text, STR(") {"));
     size_t indent = (size_t)(t->indent - 1) * EMIT_INDENT;
-    if (!is_empty || indentation(t->lines.items[head].text) != indent) {
+    if (!is_empty || emit_indentation(t->lines.items[head].text) != indent) {
         emit_close(t);
         return;
     }
@@ -105,10 +105,10 @@ static bool drop_outer_braces(emit *t) {
     int head = t->lines.count - 2;
     for (; head >= 0; head--) {
         str text = t->lines.items[head].text;
-        if (text.length && text.data[0] != '#' && indentation(text) <= inner) break;
+        if (text.length && text.data[0] != '#' && emit_indentation(text) <= inner) break;
     }
     str *text = head > 0 ? &t->lines.items[head - 1].text : NULL;
-    if (!text || !is_unrolled(t->lines.items[head].text) || indentation(*text) != indent ||
+    if (!text || !is_unrolled(t->lines.items[head].text) || emit_indentation(*text) != indent ||
         !is_unrolled(*text) || !str_ends(*text, STR(" {")))
         return false;
     text->length -= 2;
@@ -129,7 +129,7 @@ static bool drop_braces(emit *t) {
            !str_ends(t->lines.items[head].text, STR("{")))
         head--;
     str *text = &t->lines.items[head].text;
-    if (!is_unrolled(*text) || indentation(*text) != indent || !str_ends(*text, STR(" {")))
+    if (!is_unrolled(*text) || emit_indentation(*text) != indent || !str_ends(*text, STR(" {")))
         return false;
     text->length -= 2;
     if (head == last - 1 && !is_unrolled(body) &&
@@ -182,7 +182,7 @@ void emit_loop(emit *t, const char *variable, int count) {
 }
 
 static bool leaves_block(str text, size_t indent) {
-    return text.length && text.data[0] != '#' && indentation(text) < indent;
+    return text.length && text.data[0] != '#' && emit_indentation(text) < indent;
 }
 
 /* Looks to the end of the block that the declaration is in; where an inner block declares the
@@ -190,13 +190,13 @@ static bool leaves_block(str text, size_t indent) {
  */
 static bool is_used_after(const emit *t, const bool *kept, int at) {
     str name = t->lines.items[at].declares;
-    size_t indent = indentation(t->lines.items[at].text), hidden = 0;
+    size_t indent = emit_indentation(t->lines.items[at].text), hidden = 0;
     for (int i = at + 1; i < t->lines.count; i++) {
         str text = t->lines.items[i].text;
         if (leaves_block(text, indent)) return false;
         if (hidden && leaves_block(text, hidden)) hidden = 0;
-        if (hidden || !kept[i] || is_comment(text)) continue;
-        if (str_equal(t->lines.items[i].declares, name)) hidden = indentation(text);
+        if (hidden || !kept[i] || emit_is_comment(text)) continue;
+        if (str_equal(t->lines.items[i].declares, name)) hidden = emit_indentation(text);
         else if (emit_mentions(text, name)) return true;
     }
     return false;
@@ -214,7 +214,8 @@ static void join_declarations(emit *t, bool *kept) {
         bool is_one = line->declares.length && str_starts(text, type) && str_ends(text, STR(";"));
         if (!kept[i]) continue;
         str more = {text.data + type.length, text.length - type.length};
-        bool joins = is_one && first && indentation(first->text) == indentation(line->text) &&
+        bool joins = is_one && first &&
+                     emit_indentation(first->text) == emit_indentation(line->text) &&
                      first->text.length + more.length < SHORT_DECLARATION;
         if (joins) {
             first->text.length--;
@@ -229,7 +230,8 @@ static void join_declarations(emit *t, bool *kept) {
 void emit_write(emit *t, text_buffer *out) {
     bool *kept = arena_array(t->memory, bool, t->lines.count + 1);
     for (int i = t->lines.count - 1; i >= 0; i--) {
-        kept[i] = !t->lines.items[i].declares.length || is_used_after(t, kept, i);
+        const emit_line *line = &t->lines.items[i];
+        kept[i] = !line->is_dropped && (!line->declares.length || is_used_after(t, kept, i));
     }
     join_declarations(t, kept);
     for (int i = 0; i < t->lines.count; i++) {

@@ -170,9 +170,14 @@ static str step_text(emit *t, const descriptor *d, const char *number, int mn) {
     return other ? emit_format(t, "%.*s + %d", STR_ARGS(text), other) : text;
 }
 
+/* What the slot of the generation held adds to a low word; empty: there is one slot. */
+static str slot_text(product *p, const side *x) {
+    return emit_slot_bytes(p->t, x->tile, GENERATION_HELD, DESCRIPTOR_UNIT_BYTES);
+}
+
 static str descriptor_text(product *p, const side *x, int mn) {
     emit *t = p->t;
-    str slot = emit_slot_bytes(t, x->tile, GENERATION_HELD, DESCRIPTOR_UNIT_BYTES);
+    str slot = slot_text(p, x);
     return emit_format(t, "ftl_descriptor(%.*s%s%.*s%.*s, %.*s)", STR_ARGS(x->low),
                        slot.length ? " + " : "", STR_ARGS(slot),
                        STR_ARGS(step_text(t, &x->d, p->step, mn)), STR_ARGS(high_name(t, x)));
@@ -231,17 +236,66 @@ static void keep_touched(product *p) {
     if (p->a.in_registers && emit_is_touched(p->t, c->operands[0].value)) keep(p->t, p->a.tile);
 }
 
+/* What a product's function is told, to which it has nothing alike. */
+typedef struct told {
+    emit *t;
+    emit_parameter items[9];
+    int count;
+} told;
+
+static void tell(told *x, str here, const char *name, const char *type) {
+    for (int i = 0; i < x->count; i++)
+        if (str_equal(x->items[i].here, here)) return;
+    str declaration = emit_format(x->t, "%s %s", type, name);
+    if (here.length) x->items[x->count++] = (emit_parameter){here, str_from(name), declaration};
+}
+
+/* Of an operand: an array, or a descriptor's low word. The slot's part is told apart: added up
+ * before the steps, the sum would be another order of the compiler's.
+ */
+static void tell_side(told *to, product *p, const side *x, bool right) {
+    emit *t = p->t;
+    if (!x->in_registers) {
+        tell(to, x->low, right ? "right" : "left", "unsigned");
+        tell(to, slot_text(p, x), right ? "right_slot" : "left_slot", "unsigned");
+        return;
+    }
+    str name = emit_clean(t, x->tile->symbol->name);
+    str array = emit_array_parameter(t, x->tile, name);
+    to->items[to->count++] =
+        (emit_parameter){x->tile->name, name, emit_format(t, "const %.*s", STR_ARGS(array))};
+}
+
+/* The lines from 'first' on are the product's: a function, if others are the same. */
+static void offer_function(product *p, int first) {
+    emit *t = p->t;
+    str target = p->target->name;
+    told x = {.t = t,
+              .items = {{target, target, emit_array_parameter(t, p->target, target)}},
+              .count = 1};
+    tell_side(&x, p, &p->a, false);
+    tell_side(&x, p, &p->b, true);
+    for (const side *of = &p->a; of; of = of == &p->a ? &p->b : NULL) {
+        str high = of->in_registers ? (str){0} : high_name(t, of);
+        tell(&x, high, str_copy_z(t->memory, high), "unsigned");
+    }
+    tell(&x, emit_format(t, "%.*s_holds", STR_ARGS(target)), "holds", "bool");
+    emit_may_be_function(t, first, p->s, p->target, x.items, x.count);
+}
+
 void emit_async_product(emit *t, const tl_statement *s) {
     product p = {.t = t, .s = s};
     emit_header(t, s);
     if (!make_product(&p)) return;
     t->is_exact = true, t->pin = NULL;
     keep_touched(&p);
+    int first = t->lines.count;
     emit_text(t, "ftl_wgmma_fence();");
     emit_loop(t, p.step, p.steps);
     for (int i = 0; i < p.pieces; i++) one_piece(&p, i);
     emit_close(t);
     emit_text(t, "ftl_wgmma_commit();");
+    offer_function(&p, first);
     emit_forget_unseen(t, p.target);
     if (p.target->is_lazy && p.target->state.holds != EMIT_HOLDS) {
         str holds = emit_format(t, "%.*s_holds", STR_ARGS(p.target->name));

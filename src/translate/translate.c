@@ -212,10 +212,14 @@ static int blocks_per_sm(const emit *t) {
 }
 
 static void write_file(emit *t, text_buffer *cuda) {
-    text_buffer body;
+    text_buffer functions, body, rest;
+    text_init_in(&functions, t->memory);
     text_init_in(&body, t->memory);
+    text_init_in(&rest, t->memory);
+    emit_functions(t, &functions);
     emit_write(t, &body);
     str kernel = text_str(&body);
+    str code = emit_format(t, "%.*s%.*s", STR_ARGS(text_str(&functions)), STR_ARGS(kernel));
     const ftl_plan *plan = t->plan;
     text_format(cuda, "// %s for %s (%s), written by FlashTL from TL Code.\n", plan->kernel,
                 plan->gpu, plan->target);
@@ -232,12 +236,11 @@ static void write_file(emit *t, text_buffer *cuda) {
     text_format(cuda, "#error \"this kernel was made for %s and later GPUs\"\n#endif\n\n",
                 plan->target);
     if (t->as_cute) emit_cute_headers(cuda);
-    emit_device(t, kernel, cuda);
+    emit_device(t, code, cuda);
     if (t->as_cute) emit_cute_layouts(t, cuda);
-    text_buffer rest;
-    text_init_in(&rest, t->memory);
     emit_shared_facts(t, kernel, &rest);
     emit_parameter_struct(t, &rest);
+    text_add(&rest, text_str(&functions));
     emit_wrapped(text_str(&rest), cuda);
     emit_finished(t, kernel, cuda);
 }

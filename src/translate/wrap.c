@@ -41,15 +41,27 @@ static bool is_joint(str code, size_t at) {
     return false;
 }
 
-/* The last place among those inside the fewest parentheses; 0: there is none. */
+/* 1 where parentheses open, the brackets of a template's arguments among them; -1 where they close.
+ */
+static int nesting(str code, size_t at) {
+    char c = code.data[at];
+    bool is_open = c == '<' && at && str_is_word(code.data[at - 1]);
+    bool is_close = c == '>' && at + 1 < code.length && code.data[at + 1] == '(';
+    return (c == '(' || c == '[' || c == '{' || is_open) -
+           (c == ')' || c == ']' || c == '}' || is_close);
+}
+
+/* The last place among those inside the fewest parentheses, after a comma there if there is one; 0:
+ * there is none.
+ */
 static size_t joint_before(str code, size_t most) {
     size_t best = 0;
     int depth = 0, fewest = INT_MAX;
     for (size_t i = 0; i < code.length && i <= most; i++) {
-        char c = code.data[i];
-        if (c == '(' || c == '[' || c == '{') depth++;
-        if (c == ')' || c == ']' || c == '}') depth--;
-        if (i && is_joint(code, i) && depth <= fewest) best = i, fewest = depth;
+        depth += nesting(code, i);
+        if (!i || !is_joint(code, i)) continue;
+        int rank = 2 * depth + (code.data[i - 1] != ',');
+        if (rank <= fewest) best = i, fewest = rank;
     }
     return best;
 }

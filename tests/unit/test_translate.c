@@ -253,7 +253,7 @@ static void other_programs(void **state) {
         const char *file, *fact;
     } programs[] = {
         {"gemm_bias.tl", "warp % 2 * 64"},
-        {"decode_split.tl", ", args.table + "},
+        {"decode_split.tl", "args.table + b * args.table_stride_b"},
         {"combine.tl", "ftl_store_global_8_f16("},
     };
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
@@ -738,7 +738,8 @@ static void tanh_is_near_zero(void **state) {
     translate_file(&x, "../reason/roles_capped_h200.out", "h200", &source);
     assert_true(x.ok);
     int runs = count(&x.cuda, "if (__builtin_expect(!ftl_any(!(S_most < 0.5f)), 1)) {");
-    assert_int_equal(runs, 3); /* first, in the loop, next */
+    assert_int_equal(runs, 1);                                     /* a function */
+    assert_int_equal(count(&x.cuda, "    attention_get_S_2("), 3); /* first, in the loop, next */
     assert_int_equal(count(&x.cuda, "if (__builtin_expect(!ftl_any(!(S_most < 1.0f)), 0)) {"),
                      runs);
     assert_int_equal(count(&x.cuda, "= ftl_odd_3(S[n8][2 * half], term_0,"), runs);
@@ -928,7 +929,7 @@ static void written_as_by_hand(void **state) {
             char place[] = {'s', 'h', 'a', 'r', 'e', 'd', ' ', '+', ' ', digit, 0};
             assert_int_equal(count(&x.cuda, place), 0);
         }
-        if (i == 0) assert_true(lines <= 1000);
+        if (i == 0 && lines > 985) fail_msg("%s: %d lines", programs[i][0], lines);
         done(&x, &source);
     }
 }

@@ -238,8 +238,8 @@ attention(const __grid_constant__ attention_parameters args) {
         } else {
             FTL_UNROLL for (int down = 0; down < 16; down++) {
                 const bool inside = row + 8 * down < rows_left;
-                ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source + 8 * down * (long long)args.Q_stride_q
-                    : args.Q, inside);
+                ftl_cp_async_16_or_zero(target + 2048 * down,
+                    inside ? source + 8 * down * (long long)args.Q_stride_q : args.Q, inside);
             }
         }
     }
@@ -262,8 +262,8 @@ attention(const __grid_constant__ attention_parameters args) {
         } else {
             FTL_UNROLL for (int down = 0; down < 8; down++) {
                 const bool inside = row + 8 * down < rows_left;
-                ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source + 8 * down * (long long)args.K_stride_kv
-                    : args.K, inside);
+                ftl_cp_async_16_or_zero(target + 2048 * down,
+                    inside ? source + 8 * down * (long long)args.K_stride_kv : args.K, inside);
             }
         }
     }
@@ -286,8 +286,8 @@ attention(const __grid_constant__ attention_parameters args) {
         } else {
             FTL_UNROLL for (int down = 0; down < 8; down++) {
                 const bool inside = row + 8 * down < rows_left;
-                ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source + 8 * down * (long long)args.V_stride_kv
-                    : args.V, inside);
+                ftl_cp_async_16_or_zero(target + 2048 * down,
+                    inside ? source + 8 * down * (long long)args.V_stride_kv : args.V, inside);
             }
         }
     }
@@ -337,8 +337,8 @@ attention(const __grid_constant__ attention_parameters args) {
                 } else {
                     FTL_UNROLL for (int down = 0; down < 8; down++) {
                         const bool inside = row + 8 * down < rows_left;
-                        ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source
-                            + 8 * down * (long long)args.K_stride_kv : args.K, inside);
+                        ftl_cp_async_16_or_zero(target + 2048 * down,
+                            inside ? source + 8 * down * (long long)args.K_stride_kv : args.K, inside);
                     }
                 }
             }
@@ -362,8 +362,8 @@ attention(const __grid_constant__ attention_parameters args) {
                 } else {
                     FTL_UNROLL for (int down = 0; down < 8; down++) {
                         const bool inside = row + 8 * down < rows_left;
-                        ftl_cp_async_16_or_zero(target + 2048 * down, inside ? source
-                            + 8 * down * (long long)args.V_stride_kv : args.V, inside);
+                        ftl_cp_async_16_or_zero(target + 2048 * down,
+                            inside ? source + 8 * down * (long long)args.V_stride_kv : args.V, inside);
                     }
                 }
             }

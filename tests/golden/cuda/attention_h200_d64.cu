@@ -342,6 +342,65 @@ struct attention_parameters {
     alignas(64) unsigned long long Q_map[16], K_map[16], V_map[16], O_map[16]; // boxes of tensors
 };
 
+// What the kernel does at several places, inlined at each.
+__device__ __forceinline__ void attention_get_S(float (&S)[16][4], unsigned left, unsigned left_slot, unsigned right,
+    unsigned right_slot, unsigned lines_128_by_1024) {
+    ftl_wgmma_fence();
+    FTL_UNROLL for (int k16 = 0; k16 < 4; k16++)
+        ftl_wgmma_m64n128k16_f16<0, 0>(S, ftl_descriptor(left + left_slot + k16 * 2, lines_128_by_1024),
+            ftl_descriptor(right + right_slot + k16 * 2, lines_128_by_1024), k16 != 0);
+    ftl_wgmma_commit();
+}
+
+__device__ __forceinline__ void attention_accumulate_m(const float (&S)[16][4], float (&m)[2]) {
+    FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
+        FTL_UNROLL for (int half = 0; half < 2; half++)
+            m[half] = ftl_max(m[half], ftl_max(S[n8][2 * half], S[n8][2 * half + 1]));
+    FTL_UNROLL for (int half = 0; half < 2; half++) m[half] = ftl_of_row<ftl_max>(m[half]);
+}
+
+__device__ __forceinline__ void attention_get_P(const float (&S)[16][4], float c, const float (&shift)[2],
+    float (&T)[16][4], float (&part)[2], unsigned (&P)[16][2]) {
+    FTL_UNROLL for (int half = 0; half < 2; half++) part[half] = 0.0f;
+    FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
+        FTL_UNROLL for (int half = 0; half < 2; half++) {
+            T[n8][2 * half] = ftl_multiply_add(S[n8][2 * half], c, shift[half]);
+            T[n8][2 * half + 1] = ftl_multiply_add(S[n8][2 * half + 1], c, shift[half]);
+            T[n8][2 * half] = ftl_exp2(T[n8][2 * half]);
+            T[n8][2 * half + 1] = ftl_exp2(T[n8][2 * half + 1]);
+            part[half] = ftl_add(ftl_add(part[half], T[n8][2 * half]), T[n8][2 * half + 1]);
+            P[n8][half] = ftl_pack_f16(T[n8][2 * half], T[n8][2 * half + 1]);
+        }
+}
+
+__device__ __forceinline__ void attention_accumulate_O(float (&O_register)[8][4], const unsigned (&P)[16][2],
+    unsigned right, unsigned right_slot, unsigned lines_128_by_1024, bool holds) {
+    ftl_wgmma_fence();
+    FTL_UNROLL for (int k16 = 0; k16 < 8; k16++)
+        ftl_wgmma_m64n64k16_f16_left<1>(O_register, P[2 * k16][0], P[2 * k16][1], P[2 * k16 + 1][0], P[2 * k16 + 1][1],
+            ftl_descriptor(right + right_slot + k16 * 128, lines_128_by_1024), k16 != 0 || holds);
+    ftl_wgmma_commit();
+}
+
+__device__ __forceinline__ void attention_get_l(const float (&m_old)[2], const float (&m)[2], float (&alpha)[2],
+    float c, float (&shift)[2], float (&l)[2]) {
+    FTL_UNROLL for (int half = 0; half < 2; half++) {
+        alpha[half] = ftl_subtract(m_old[half], m[half]);
+        alpha[half] = ftl_multiply(alpha[half], c);
+        alpha[half] = ftl_exp2(alpha[half]);
+        shift[half] = ftl_multiply(m[half], -c);
+        l[half] = ftl_multiply(l[half], alpha[half]);
+    }
+}
+
+__device__ __forceinline__ void attention_get_O(float (&O_register)[8][4], const float (&alpha)[2]) {
+    FTL_UNROLL for (int n8 = 0; n8 < 8; n8++)
+        FTL_UNROLL for (int half = 0; half < 2; half++) {
+            O_register[n8][2 * half] = ftl_multiply(O_register[n8][2 * half], alpha[half]);
+            O_register[n8][2 * half + 1] = ftl_multiply(O_register[n8][2 * half + 1], alpha[half]);
+        }
+}
+
 extern "C" __global__ void __launch_bounds__(512, 1)
 attention(const __grid_constant__ attention_parameters args) {
     const int lane = (int)threadIdx.x & 31, block_warp = ftl_warp_index();
@@ -370,12 +429,12 @@ attention(const __grid_constant__ attention_parameters args) {
         const int tiles = is_wide ? args.wide_section : args.section;
         const int from = number - (is_wide ? 0 : args.wide_tiles);
         const int section
-            = ftl_quotient(from, is_wide ? args.by_wide_section_multiplier : args.by_section_multiplier, is_wide
-            ? args.by_wide_section_shift : args.by_section_shift);
+            = ftl_quotient(from, is_wide ? args.by_wide_section_multiplier : args.by_section_multiplier,
+            is_wide ? args.by_wide_section_shift : args.by_section_shift);
         const int inside = from - section * tiles;
         const int later
-            = ftl_quotient(inside, is_wide ? args.by_wide_width_multiplier : args.by_width_multiplier, is_wide
-            ? args.by_wide_width_shift : args.by_width_shift);
+            = ftl_quotient(inside, is_wide ? args.by_wide_width_multiplier : args.by_width_multiplier,
+            is_wide ? args.by_wide_width_shift : args.by_width_shift);
         const int skipped = is_wide ? 0 : args.wide_tuples;
         const int tuple = skipped + (section - later) * width + inside;
         const int head_rest = ftl_quotient(tuple, args.by_q_heads_multiplier, args.by_q_heads_shift);
@@ -538,13 +597,8 @@ attention(const __grid_constant__ attention_parameters args) {
                 // Wait tensor
                 ftl_meet(1 + executor, 256);
                 // Compute GEMM Q_shared, K_shared.T and get S by m64n128k16 async
-                ftl_wgmma_fence();
-                FTL_UNROLL for (int k16 = 0; k16 < 4; k16++)
-                    ftl_wgmma_m64n128k16_f16<0,
-                        0>(S, ftl_descriptor(Q_left + Q_held.slot * (at::Q_slot / 16) + k16 * 2, lines_128_by_1024),
-                        ftl_descriptor(K_right + K_held.slot * (at::K_slot / 16) + k16 * 2, lines_128_by_1024),
-                        k16 != 0);
-                ftl_wgmma_commit();
+                attention_get_S(S, Q_left, Q_held.slot * (at::Q_slot / 16), K_right, K_held.slot * (at::K_slot / 16),
+                    lines_128_by_1024);
                 // Release tensor
                 ftl_meet_later(executor == 2 ? 1 : 2 + executor, 256);
                 // the block's next tile, after the last products of this one
@@ -574,26 +628,14 @@ attention(const __grid_constant__ attention_parameters args) {
                         }
                 }
                 // Compute RowMax S and accumulate m
-                FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
-                    FTL_UNROLL for (int half = 0; half < 2; half++)
-                        m[half] = ftl_max(m[half], ftl_max(S[n8][2 * half], S[n8][2 * half + 1]));
-                FTL_UNROLL for (int half = 0; half < 2; half++) m[half] = ftl_of_row<ftl_max>(m[half]);
+                attention_accumulate_m(S, m);
                 // Compute Multiply m, -c and get shift
                 FTL_UNROLL for (int half = 0; half < 2; half++) shift[half] = ftl_multiply(m[half], -c);
-                FTL_UNROLL for (int half = 0; half < 2; half++) part[half] = 0.0f;
-                FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
-                    FTL_UNROLL for (int half = 0; half < 2; half++) {
-                        // Compute MultiplyAdd S, c, shift and get T
-                        T[n8][2 * half] = ftl_multiply_add(S[n8][2 * half], c, shift[half]);
-                        T[n8][2 * half + 1] = ftl_multiply_add(S[n8][2 * half + 1], c, shift[half]);
-                        // Compute Exp2 T and get T
-                        T[n8][2 * half] = ftl_exp2(T[n8][2 * half]);
-                        T[n8][2 * half + 1] = ftl_exp2(T[n8][2 * half + 1]);
-                        // Compute RowSum T and get part
-                        part[half] = ftl_add(ftl_add(part[half], T[n8][2 * half]), T[n8][2 * half + 1]);
-                        // Compute Cast T and get P
-                        P[n8][half] = ftl_pack_f16(T[n8][2 * half], T[n8][2 * half + 1]);
-                    }
+                // Compute MultiplyAdd S, c, shift and get T
+                // Compute Exp2 T and get T
+                // Compute RowSum T and get part
+                // Compute Cast T and get P
+                attention_get_P(S, c, shift, T, part, P);
                 // Compute Add l, part and get l
                 FTL_UNROLL for (int half = 0; half < 2; half++) l[half] = ftl_add(l[half], part[half]);
                 // Reshape P from mma_C to mma_A
@@ -614,24 +656,14 @@ attention(const __grid_constant__ attention_parameters args) {
                     // Wait tensor
                     ftl_meet(1 + executor, 256);
                     // Compute GEMM Q_shared, K_shared.T and get S by m64n128k16 async
-                    ftl_wgmma_fence();
-                    FTL_UNROLL for (int k16 = 0; k16 < 4; k16++)
-                        ftl_wgmma_m64n128k16_f16<0,
-                            0>(S, ftl_descriptor(Q_left + Q_held.slot * (at::Q_slot / 16) + k16 * 2, lines_128_by_1024),
-                            ftl_descriptor(K_right + K_held.slot * (at::K_slot / 16) + k16 * 2, lines_128_by_1024),
-                            k16 != 0);
-                    ftl_wgmma_commit();
+                    attention_get_S(S, Q_left, Q_held.slot * (at::Q_slot / 16), K_right,
+                        K_held.slot * (at::K_slot / 16), lines_128_by_1024);
                     // Wait V_shared
                     V_held.wait(shared + at::V_full);
                     // Compute GEMM P, V_shared and accumulate O_register by m64n64k16 async
                     ftl_keep(O_register);
-                    ftl_wgmma_fence();
-                    FTL_UNROLL for (int k16 = 0; k16 < 8; k16++)
-                        ftl_wgmma_m64n64k16_f16_left<1>(O_register, P[2 * k16][0], P[2 * k16][1], P[2 * k16 + 1][0],
-                            P[2 * k16 + 1][1],
-                            ftl_descriptor(V_right_transposed + V_held.slot * (at::V_slot / 16) + k16 * 128,
-                            lines_128_by_1024), k16 != 0 || O_register_holds);
-                    ftl_wgmma_commit();
+                    attention_accumulate_O(O_register, P, V_right_transposed, V_held.slot * (at::V_slot / 16),
+                        lines_128_by_1024, O_register_holds);
                     O_register_holds = true;
                     // Release tensor
                     ftl_meet_later(executor == 2 ? 1 : 2 + executor, 256);
@@ -677,46 +709,23 @@ attention(const __grid_constant__ attention_parameters args) {
                             // Compute Cast m and get m_old
                             FTL_UNROLL for (int half = 0; half < 2; half++) m_old[half] = m[half];
                             // Compute RowMax S and accumulate m
-                            FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
-                                FTL_UNROLL for (int half = 0; half < 2; half++)
-                                    m[half] = ftl_max(m[half], ftl_max(S[n8][2 * half], S[n8][2 * half + 1]));
-                            FTL_UNROLL for (int half = 0; half < 2; half++) m[half] = ftl_of_row<ftl_max>(m[half]);
-                            FTL_UNROLL for (int half = 0; half < 2; half++) {
-                                // Compute Subtract m_old, m and get alpha
-                                alpha[half] = ftl_subtract(m_old[half], m[half]);
-                                // Compute Multiply alpha, c and get alpha
-                                alpha[half] = ftl_multiply(alpha[half], c);
-                                // Compute Exp2 alpha and get alpha
-                                alpha[half] = ftl_exp2(alpha[half]);
-                                // Compute Multiply m, -c and get shift
-                                shift[half] = ftl_multiply(m[half], -c);
-                                // Compute Multiply l, alpha and get l
-                                l[half] = ftl_multiply(l[half], alpha[half]);
-                            }
+                            attention_accumulate_m(S, m);
+                            // Compute Subtract m_old, m and get alpha
+                            // Compute Multiply alpha, c and get alpha
+                            // Compute Exp2 alpha and get alpha
+                            // Compute Multiply m, -c and get shift
+                            // Compute Multiply l, alpha and get l
+                            attention_get_l(m_old, m, alpha, c, shift, l);
                             // Compute Multiply O_register, alpha and get O_register
-                            FTL_UNROLL for (int n8 = 0; n8 < 8; n8++)
-                                FTL_UNROLL for (int half = 0; half < 2; half++) {
-                                    O_register[n8][2 * half] = ftl_multiply(O_register[n8][2 * half], alpha[half]);
-                                    O_register[n8][2 * half + 1]
-                                        = ftl_multiply(O_register[n8][2 * half + 1], alpha[half]);
-                                }
+                            attention_get_O(O_register, alpha);
                             eager_kept = ftl_any((alpha[0] < 0.0625f) | (alpha[1] < 0.0625f));
                         }
                     }
-                    FTL_UNROLL for (int half = 0; half < 2; half++) part[half] = 0.0f;
-                    FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
-                        FTL_UNROLL for (int half = 0; half < 2; half++) {
-                            // Compute MultiplyAdd S, c, shift and get T
-                            T[n8][2 * half] = ftl_multiply_add(S[n8][2 * half], c, shift[half]);
-                            T[n8][2 * half + 1] = ftl_multiply_add(S[n8][2 * half + 1], c, shift[half]);
-                            // Compute Exp2 T and get T
-                            T[n8][2 * half] = ftl_exp2(T[n8][2 * half]);
-                            T[n8][2 * half + 1] = ftl_exp2(T[n8][2 * half + 1]);
-                            // Compute RowSum T and get part
-                            part[half] = ftl_add(ftl_add(part[half], T[n8][2 * half]), T[n8][2 * half + 1]);
-                            // Compute Cast T and get P
-                            P[n8][half] = ftl_pack_f16(T[n8][2 * half], T[n8][2 * half + 1]);
-                        }
+                    // Compute MultiplyAdd S, c, shift and get T
+                    // Compute Exp2 T and get T
+                    // Compute RowSum T and get part
+                    // Compute Cast T and get P
+                    attention_get_P(S, c, shift, T, part, P);
                     // let slow = any(not part < 32768)
                     const bool slow = ftl_any((!(part[0] < 32768.0f)) | (!(part[1] < 32768.0f)));
                     // if slow
@@ -724,42 +733,20 @@ attention(const __grid_constant__ attention_parameters args) {
                         // Compute Cast m and get m_old
                         FTL_UNROLL for (int half = 0; half < 2; half++) m_old[half] = m[half];
                         // Compute RowMax S and accumulate m
-                        FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
-                            FTL_UNROLL for (int half = 0; half < 2; half++)
-                                m[half] = ftl_max(m[half], ftl_max(S[n8][2 * half], S[n8][2 * half + 1]));
-                        FTL_UNROLL for (int half = 0; half < 2; half++) m[half] = ftl_of_row<ftl_max>(m[half]);
-                        FTL_UNROLL for (int half = 0; half < 2; half++) {
-                            // Compute Subtract m_old, m and get alpha
-                            alpha[half] = ftl_subtract(m_old[half], m[half]);
-                            // Compute Multiply alpha, c and get alpha
-                            alpha[half] = ftl_multiply(alpha[half], c);
-                            // Compute Exp2 alpha and get alpha
-                            alpha[half] = ftl_exp2(alpha[half]);
-                            // Compute Multiply m, -c and get shift
-                            shift[half] = ftl_multiply(m[half], -c);
-                            // Compute Multiply l, alpha and get l
-                            l[half] = ftl_multiply(l[half], alpha[half]);
-                        }
+                        attention_accumulate_m(S, m);
+                        // Compute Subtract m_old, m and get alpha
+                        // Compute Multiply alpha, c and get alpha
+                        // Compute Exp2 alpha and get alpha
+                        // Compute Multiply m, -c and get shift
+                        // Compute Multiply l, alpha and get l
+                        attention_get_l(m_old, m, alpha, c, shift, l);
                         // Compute Multiply O_register, alpha and get O_register
-                        FTL_UNROLL for (int n8 = 0; n8 < 8; n8++)
-                            FTL_UNROLL for (int half = 0; half < 2; half++) {
-                                O_register[n8][2 * half] = ftl_multiply(O_register[n8][2 * half], alpha[half]);
-                                O_register[n8][2 * half + 1] = ftl_multiply(O_register[n8][2 * half + 1], alpha[half]);
-                            }
-                        FTL_UNROLL for (int half = 0; half < 2; half++) part[half] = 0.0f;
-                        FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
-                            FTL_UNROLL for (int half = 0; half < 2; half++) {
-                                // Compute MultiplyAdd S, c, shift and get T
-                                T[n8][2 * half] = ftl_multiply_add(S[n8][2 * half], c, shift[half]);
-                                T[n8][2 * half + 1] = ftl_multiply_add(S[n8][2 * half + 1], c, shift[half]);
-                                // Compute Exp2 T and get T
-                                T[n8][2 * half] = ftl_exp2(T[n8][2 * half]);
-                                T[n8][2 * half + 1] = ftl_exp2(T[n8][2 * half + 1]);
-                                // Compute RowSum T and get part
-                                part[half] = ftl_add(ftl_add(part[half], T[n8][2 * half]), T[n8][2 * half + 1]);
-                                // Compute Cast T and get P
-                                P[n8][half] = ftl_pack_f16(T[n8][2 * half], T[n8][2 * half + 1]);
-                            }
+                        attention_get_O(O_register, alpha);
+                        // Compute MultiplyAdd S, c, shift and get T
+                        // Compute Exp2 T and get T
+                        // Compute RowSum T and get part
+                        // Compute Cast T and get P
+                        attention_get_P(S, c, shift, T, part, P);
                         eager_kept = ftl_any((alpha[0] < 0.0625f) | (alpha[1] < 0.0625f));
                     }
                     // Compute Add l, part and get l
@@ -794,24 +781,14 @@ attention(const __grid_constant__ attention_parameters args) {
                 // Wait tensor
                 ftl_meet(1 + executor, 256);
                 // Compute GEMM Q_shared, K_shared.T and get S by m64n128k16 async
-                ftl_wgmma_fence();
-                FTL_UNROLL for (int k16 = 0; k16 < 4; k16++)
-                    ftl_wgmma_m64n128k16_f16<0,
-                        0>(S, ftl_descriptor(Q_left + Q_held.slot * (at::Q_slot / 16) + k16 * 2, lines_128_by_1024),
-                        ftl_descriptor(K_right + K_held.slot * (at::K_slot / 16) + k16 * 2, lines_128_by_1024),
-                        k16 != 0);
-                ftl_wgmma_commit();
+                attention_get_S(S, Q_left, Q_held.slot * (at::Q_slot / 16), K_right, K_held.slot * (at::K_slot / 16),
+                    lines_128_by_1024);
                 // Wait V_shared
                 V_held.wait(shared + at::V_full);
                 // Compute GEMM P, V_shared and accumulate O_register by m64n64k16 async
                 ftl_keep(O_register);
-                ftl_wgmma_fence();
-                FTL_UNROLL for (int k16 = 0; k16 < 8; k16++)
-                    ftl_wgmma_m64n64k16_f16_left<1>(O_register, P[2 * k16][0], P[2 * k16][1], P[2 * k16 + 1][0],
-                        P[2 * k16 + 1][1],
-                        ftl_descriptor(V_right_transposed + V_held.slot * (at::V_slot / 16) + k16 * 128,
-                        lines_128_by_1024), k16 != 0 || O_register_holds);
-                ftl_wgmma_commit();
+                attention_accumulate_O(O_register, P, V_right_transposed, V_held.slot * (at::V_slot / 16),
+                    lines_128_by_1024, O_register_holds);
                 O_register_holds = true;
                 // Release tensor
                 ftl_meet_later(executor == 2 ? 1 : 2 + executor, 256);
@@ -857,26 +834,14 @@ attention(const __grid_constant__ attention_parameters args) {
                         }
                 }
                 // Compute RowMax S and accumulate m
-                FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
-                    FTL_UNROLL for (int half = 0; half < 2; half++)
-                        m[half] = ftl_max(m[half], ftl_max(S[n8][2 * half], S[n8][2 * half + 1]));
-                FTL_UNROLL for (int half = 0; half < 2; half++) m[half] = ftl_of_row<ftl_max>(m[half]);
+                attention_accumulate_m(S, m);
                 // Compute Multiply m, -c and get shift
                 FTL_UNROLL for (int half = 0; half < 2; half++) shift[half] = ftl_multiply(m[half], -c);
-                FTL_UNROLL for (int half = 0; half < 2; half++) part[half] = 0.0f;
-                FTL_UNROLL for (int n8 = 0; n8 < 16; n8++)
-                    FTL_UNROLL for (int half = 0; half < 2; half++) {
-                        // Compute MultiplyAdd S, c, shift and get T
-                        T[n8][2 * half] = ftl_multiply_add(S[n8][2 * half], c, shift[half]);
-                        T[n8][2 * half + 1] = ftl_multiply_add(S[n8][2 * half + 1], c, shift[half]);
-                        // Compute Exp2 T and get T
-                        T[n8][2 * half] = ftl_exp2(T[n8][2 * half]);
-                        T[n8][2 * half + 1] = ftl_exp2(T[n8][2 * half + 1]);
-                        // Compute RowSum T and get part
-                        part[half] = ftl_add(ftl_add(part[half], T[n8][2 * half]), T[n8][2 * half + 1]);
-                        // Compute Cast T and get P
-                        P[n8][half] = ftl_pack_f16(T[n8][2 * half], T[n8][2 * half + 1]);
-                    }
+                // Compute MultiplyAdd S, c, shift and get T
+                // Compute Exp2 T and get T
+                // Compute RowSum T and get part
+                // Compute Cast T and get P
+                attention_get_P(S, c, shift, T, part, P);
                 // Compute Add l, part and get l
                 FTL_UNROLL for (int half = 0; half < 2; half++) l[half] = ftl_add(l[half], part[half]);
                 // Reshape P from mma_C to mma_A
@@ -891,13 +856,8 @@ attention(const __grid_constant__ attention_parameters args) {
                 ftl_meet(1 + executor, 256);
                 // Compute GEMM P, V_shared and accumulate O_register by m64n64k16 async
                 ftl_keep(O_register);
-                ftl_wgmma_fence();
-                FTL_UNROLL for (int k16 = 0; k16 < 8; k16++)
-                    ftl_wgmma_m64n64k16_f16_left<1>(O_register, P[2 * k16][0], P[2 * k16][1], P[2 * k16 + 1][0],
-                        P[2 * k16 + 1][1],
-                        ftl_descriptor(V_right_transposed + V_held.slot * (at::V_slot / 16) + k16 * 128,
-                        lines_128_by_1024), k16 != 0 || O_register_holds);
-                ftl_wgmma_commit();
+                attention_accumulate_O(O_register, P, V_right_transposed, V_held.slot * (at::V_slot / 16),
+                    lines_128_by_1024, O_register_holds);
                 O_register_holds = true;
                 // Release tensor
                 ftl_meet_later(executor == 2 ? 1 : 2 + executor, 256);

@@ -147,13 +147,13 @@ combine(const __grid_constant__ combine_parameters args) {
                 + (q_block * BM + row) * (long long)args.O_part_stride_q + column;
             if (rows_left >= 8) {
                 FTL_UNROLL for (int down = 0; down < 2; down++)
-                    ftl_load_global_16_f32(O_part_register[down][0], source
-                        + 4 * down * (long long)args.O_part_stride_q);
+                    ftl_load_global_16_f32(O_part_register[down][0],
+                        source + 4 * down * (long long)args.O_part_stride_q);
             } else {
                 FTL_UNROLL for (int down = 0; down < 2; down++) {
                     if (row + 4 * down < rows_left)
-                        ftl_load_global_16_f32(O_part_register[down][0], source
-                            + 4 * down * (long long)args.O_part_stride_q);
+                        ftl_load_global_16_f32(O_part_register[down][0],
+                            source + 4 * down * (long long)args.O_part_stride_q);
                     else
                         O_part_register[down][0][0] = O_part_register[down][0][1] = O_part_register[down][0][2]
                             = O_part_register[down][0][3] = 0;
