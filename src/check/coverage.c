@@ -2,8 +2,8 @@
 #include "check/machine.h"
 
 typedef struct loop_search {
-    const bool *is_block_index; /* by slot: grid indices that say which block of an axis is meant */
-    const model *model;
+    const bool *is_block_index; /* by tl_symbol.position: grid indices that say which block of an
+                                   axis is meant */
     bool has_loop, has_free_grid;
 } loop_search;
 
@@ -12,18 +12,15 @@ static bool search(void *context, const tl_expr *e) {
     const tl_symbol *symbol = e->symbol;
     if (!symbol) return true;
     if (symbol->kind == TL_SYMBOL_LOOP) s->has_loop = true;
-    if (symbol->kind == TL_SYMBOL_GRID) {
-        int slot = model_slot(s->model, symbol);
-        s->has_free_grid |= slot >= 0 && !s->is_block_index[slot];
-    }
+    if (symbol->kind == TL_SYMBOL_GRID) s->has_free_grid |= !s->is_block_index[symbol->position];
     return true;
 }
 
-static void find_block_indices(const model *m, const tl_place *place, bool *is_block_index) {
+static void find_block_indices(const tl_place *place, bool *is_block_index) {
     for (int k = 0; place && k < place->count; k++) {
         const tl_spot *spot = &place->items[k];
-        int slot = spot->is_block && spot->at ? model_slot(m, spot->at->symbol) : -1;
-        if (slot >= 0) is_block_index[slot] = true;
+        const tl_symbol *block = spot->is_block && spot->at ? spot->at->symbol : NULL;
+        if (block) is_block_index[block->position] = true;
     }
 }
 
@@ -39,7 +36,7 @@ static void find_walked(machine *mc, const bool *is_block_index) {
             int tile = step->target.tile;
             for (int k = 0; k < m->tiles[tile].axis_count; k++) {
                 if (step->loads && step->origins[k]) {
-                    loop_search s = {.is_block_index = is_block_index, .model = m};
+                    loop_search s = {.is_block_index = is_block_index};
                     model_visit_lets(m, step->origins[k]->at, true, search, &s);
                     mc->is_walked[tile][k] |= s.has_loop && !s.has_free_grid;
                     mc->is_shared_walk[tile][k] |= s.has_free_grid;
@@ -64,7 +61,7 @@ static machine_origin mask_origin(machine *mc, machine_process *p, const model_s
     const model_tile *tile = &mc->model->tiles[step->reads[0].tile];
     for (int k = 0; k < tile->axis_count && k < place->count; k++) {
         const tl_spot *spot = &place->items[k];
-        if (spot->is_all || !extents_integer(&p->values, spot->at, &origin.at[k])) continue;
+        if (spot->is_all || !extents_integer(p->values, spot->at, &origin.at[k])) continue;
         if (spot->is_block) origin.at[k] *= tile->axes[k].extent;
         origin.known[k] = true;
     }
@@ -106,7 +103,7 @@ static int64_t next_gap(const machine_contents *channel, int axis, int64_t exten
 static bool has_empty_axis(machine_process *p, const tl_axes *axes) {
     int64_t length;
     for (int i = 0; axes && i < axes->count; i++)
-        if (extents_integer(&p->values, axes->items[i].extent, &length) && length <= 0) return true;
+        if (extents_integer(p->values, axes->items[i].extent, &length) && length <= 0) return true;
     return false;
 }
 
@@ -170,12 +167,12 @@ void coverage_prepare(machine *mc) {
     mc->is_shared_walk =
         arena_alloc_array(mc->memory, tiles, sizeof *mc->is_walked, _Alignof(bool));
     mc->loaders = arena_array(mc->memory, const model_step *, tiles);
-    bool *is_block_index = arena_array(mc->memory, bool, m->slot_count);
+    bool *is_block_index = arena_array(mc->memory, bool, m->kernel->symbol_count + 1);
     for (int r = 0; r < m->role_count; r++) {
         for (int i = 0; i < m->roles[r].step_count; i++) {
             const model_step *step = &m->roles[r].steps[i];
             if (step->kind == STEP_COPY) {
-                find_block_indices(m, &step->statement->copy.place, is_block_index);
+                find_block_indices(&step->statement->copy.place, is_block_index);
                 if (step->has_target && step->depth > 0) mc->loaders[step->target.tile] = step;
             }
             bool masks = step->kind == STEP_COMPUTE && step->read_count &&

@@ -4,6 +4,7 @@
 
 /* --- channels --------------------------------------------------------------------------------- */
 
+/* What the generation holds is the first executor's to say. */
 static machine_outcome fill(machine *mc, machine_process *p, const model_step *step,
                             const machine_origin *origin) {
     int tile = step->target.tile;
@@ -13,10 +14,10 @@ static machine_outcome fill(machine *mc, machine_process *p, const model_step *s
     }
     machine_contents *channel = &mc->contents[tile];
     int64_t generation = p->sync->fills[tile]++;
-    if (generation == channel->generations.count) {
-        machine_generation made = {.by = step->statement, .origin = *origin};
-        list_push(mc->memory, &channel->generations, made);
-    }
+    p->counts.fills++;
+    if (generation == channel->generations.count)
+        list_push(mc->memory, &channel->generations, ((machine_generation){.by = step->statement}));
+    if (!p->sync->executor) channel->generations.items[generation].origin = *origin;
     machine_trace(mc, p, EVENT_FILL, tile, -1, generation);
     return MACHINE_MOVED;
 }
@@ -49,8 +50,11 @@ static bool report_use(machine *mc, const model_step *step, const model_use *use
 /* Where the data of a use came from; NULL when it must not be read now (reported). */
 static const machine_origin *read_use(machine *mc, machine_process *p, const model_step *step,
                                       const model_use *use, bool joins_queue) {
-    channels_answer answer = channels_read(mc->sync, p->sync, use->tile, use->cursor, joins_queue);
-    if (report_use(mc, step, use, answer, false)) return NULL;
+    channels_answer answer = {0};
+    if (!channels_is_idle(mc->sync, p->sync, use->tile)) {
+        answer = channels_read(mc->sync, p->sync, use->tile, use->cursor, joins_queue);
+        if (report_use(mc, step, use, answer, false)) return NULL;
+    }
     if (mc->model->tiles[use->tile].space == TL_SHARED)
         return &mc->contents[use->tile].generations.items[answer.generation].origin;
     machine_register *r = &p->registers[use->tile];
@@ -60,20 +64,15 @@ static const machine_origin *read_use(machine *mc, machine_process *p, const mod
     return NULL;
 }
 
-/* Does the step open a generation of a ring? */
-static bool opens_ring(const machine *mc, const model_step *step) {
-    return step->kind == STEP_COMPUTE && step->has_target && step->is_async && !step->accumulates &&
-           channels_is_ring(&mc->model->tiles[step->target.tile]);
-}
-
 /* May the register tile be written now? */
 static void check_write(machine *mc, machine_process *p, const model_step *step) {
     const model_use *use = &step->target;
+    if (channels_is_idle(mc->sync, p->sync, use->tile)) return;
     const model_tile *t = &mc->model->tiles[use->tile];
     bool joins_queue = step->is_async && step->kind == STEP_COMPUTE && step->accumulates;
     if (t->is_value_ring && tl_writes_afresh(step->statement, t->symbol))
         report_use(mc, step, use, channels_open_value(mc->sync, p->sync, use->tile), true);
-    if (opens_ring(mc, step)) return;
+    if (step->opens) return;
     report_use(mc, step, use, channels_write(mc->sync, p->sync, use->tile, joins_queue), true);
 }
 
@@ -91,43 +90,32 @@ static void launch(machine *mc, machine_process *p, const model_step *step, int 
     channels_launch(mc->sync, p->sync, f);
 }
 
-static void merge_origin(const machine *mc, int to, machine_origin *into, int from,
-                         const machine_origin *origin) {
-    const model_tile *target = &mc->model->tiles[to], *source = &mc->model->tiles[from];
-    for (int k = 0; origin && k < target->axis_count; k++) {
-        int i = model_axis_of(source, target->axes[k].id);
+static void merge_origin(const machine *mc, const model_step *step, const model_use *use,
+                         machine_origin *into, const machine_origin *origin) {
+    int axis_count = mc->model->tiles[step->target.tile].axis_count;
+    for (int k = 0; origin && k < axis_count; k++) {
+        int i = use->axes[k];
         if (i < 0 || !origin->known[i] || into->known[k]) continue;
         into->known[k] = true;
         into->at[k] = origin->at[i];
     }
 }
 
-/* A Copy's target holds what its source does, wherever that came from, rounded to its own type. */
-static void copy_held(const machine *mc, int to, machine_held *into, int from,
-                      const machine_held *held) {
-    const model_tile *target = &mc->model->tiles[to], *source = &mc->model->tiles[from];
-    into->inside = held->inside;
-    for (int k = 0; k < target->axis_count; k++) {
-        int i = model_axis_of(source, target->axes[k].id);
-        if (i >= 0) into->ends[k] = holds_rounded(held->ends[i], target->type);
-    }
-}
-
 /* --- the actions ------------------------------------------------------------------------------ */
 
-static machine_origin origin_of_load(machine_process *p, const model *m, const model_step *step) {
+static machine_origin origin_of_load(machine *mc, machine_process *p, const model_step *step) {
     machine_origin origin = {0};
-    const model_tile *tile = &m->tiles[step->target.tile];
+    const model_tile *tile = &mc->model->tiles[step->target.tile];
     for (int k = 0; k < tile->axis_count; k++) {
         const tl_spot *spot = step->origins[k];
         int64_t at = 0;
         if (!step->origin_known[k]) continue;
-        if (spot && !extents_integer(&p->values, spot->at, &at)) continue;
+        if (spot && !extents_integer(p->values, spot->at, &at)) continue;
         if (spot && spot->is_block && !tile->axes[k].extent) continue;
         origin.known[k] = true;
         origin.at[k] = spot && spot->is_block ? at * tile->axes[k].extent : at;
-        origin.held.ends[k] = holds_number(0); /* a Copy fills up with zeros */
     }
+    origin.held = ends_load(mc, p, step, origin.known);
     return origin;
 }
 
@@ -137,7 +125,7 @@ static void check_beginning(machine *mc, machine_process *p, const model_step *s
     const tl_place *place = &step->statement->copy.place;
     for (int k = 0; tensor && k < place->count && k < tensor->axes->count; k++) {
         int64_t at;
-        if (place->items[k].is_all || !extents_integer(&p->values, place->items[k].at, &at))
+        if (place->items[k].is_all || !extents_integer(p->values, place->items[k].at, &at))
             continue;
         if (at >= 0) continue;
         events_finding *f = machine_report(mc, FAULT_BEFORE, step->statement, -1, tensor->name);
@@ -158,16 +146,16 @@ static machine_outcome act_copy(machine *mc, machine_process *p, const model_ste
         !channels_may_fill(mc->sync, p->sync, step->target.tile, &holder)) {
         return MACHINE_BLOCKED;
     }
+    if (p->sync->executor) return fill(mc, p, step, &origin);
     for (int i = 0; i < step->read_count; i++) {
         const machine_origin *from = read_use(mc, p, step, &step->reads[i], false);
         if (i == 0 && step->has_target) {
-            int tile = step->target.tile, source = step->reads[i].tile;
-            merge_origin(mc, tile, &origin, source, from);
-            if (from) copy_held(mc, tile, &origin.held, source, &from->held);
+            merge_origin(mc, step, &step->reads[i], &origin, from);
+            if (from) origin.held = ends_copy(mc, p, step, from->held);
         }
     }
     check_beginning(mc, p, step);
-    if (step->loads && step->has_target) origin = origin_of_load(p, mc->model, step);
+    if (step->loads && step->has_target) origin = origin_of_load(mc, p, step);
     if (to_channel) return fill(mc, p, step, &origin);
     if (step->has_target) {
         check_write(mc, p, step);
@@ -233,7 +221,7 @@ static void check_place(machine *mc, machine_process *p, const model_step *step,
     for (int k = 0; k < tile->axis_count; k++) {
         const tl_spot *spot = k < place->count && !place->items[k].is_all ? &place->items[k] : NULL;
         int64_t at = 0;
-        if (!origin->known[k] || (spot && !extents_integer(&p->values, spot->at, &at))) continue;
+        if (!origin->known[k] || (spot && !extents_integer(p->values, spot->at, &at))) continue;
         if (spot && spot->is_block) at *= tile->axes[k].extent;
         if (at == origin->at[k]) continue;
         events_finding *f =
@@ -247,11 +235,31 @@ static void check_place(machine *mc, machine_process *p, const model_step *step,
     }
 }
 
+/* What a Compute makes of its operands. */
+static void write_origin(machine *mc, machine_process *p, const model_step *step,
+                         const machine_origin **origins) {
+    machine_register *r = &p->registers[step->target.tile];
+    machine_origin origin = {0}, before = r->origin;
+    for (int i = 0; i < step->read_count; i++) {
+        merge_origin(mc, step, &step->reads[i], &origin, origins[i]);
+        if (origins[i] == &r->origin) origins[i] = &before; /* it is written over */
+    }
+    if (step->accumulates) {
+        for (int k = 0; k < MODEL_AXES_MAX; k++) {
+            if (origin.known[k]) r->origin.known[k] = true, r->origin.at[k] = origin.at[k];
+        }
+    } else {
+        r->origin = origin;
+    }
+    r->origin.held = ends_compute(mc, p, step, origins, before.held);
+    r->is_defined = true;
+}
+
 static machine_outcome act_compute(machine *mc, machine_process *p, const model_step *step) {
-    const machine_origin *origins[MODEL_READS_MAX] = {0};
+    const machine_origin *origins[MODEL_READS_MAX];
     int tile = step->target.tile;
-    bool opens = opens_ring(mc, step);
-    if (opens && !channels_may_open(mc->sync, p->sync, tile)) return MACHINE_BLOCKED;
+    if (step->opens && !channels_may_open(mc->sync, p->sync, tile)) return MACHINE_BLOCKED;
+    origins[0] = NULL;
     for (int i = 0; i < step->read_count; i++) {
         origins[i] = read_use(mc, p, step, &step->reads[i], false);
     }
@@ -268,24 +276,10 @@ static machine_outcome act_compute(machine *mc, machine_process *p, const model_
     check_place(mc, p, step, origins[0]);
     if (!step->has_target) return MACHINE_MOVED;
     check_write(mc, p, step);
-    machine_register *r = &p->registers[tile];
-    machine_origin origin = {0}, before = r->origin;
-    for (int i = 0; i < step->read_count; i++) {
-        merge_origin(mc, tile, &origin, step->reads[i].tile, origins[i]);
-        if (origins[i] == &r->origin) origins[i] = &before; /* it is written over */
-    }
-    if (step->accumulates) {
-        for (int k = 0; k < MODEL_AXES_MAX; k++) {
-            if (origin.known[k]) r->origin.known[k] = true, r->origin.at[k] = origin.at[k];
-        }
-    } else {
-        r->origin = origin;
-    }
-    ends_compute(mc, p, step, origins, &before.held, &r->origin.held);
-    r->is_defined = true;
+    write_origin(mc, p, step, origins);
     if (!step->is_async) return MACHINE_MOVED;
     int64_t generation =
-        opens ? p->sync->rings[tile].opened++ : channels_meant(mc->sync, p->sync, tile);
+        step->opens ? p->sync->rings[tile].opened++ : channels_meant(mc->sync, p->sync, tile);
     launch(mc, p, step, tile, generation);
     return MACHINE_MOVED;
 }
@@ -318,6 +312,7 @@ static machine_outcome act_wait(machine *mc, machine_process *p, const model_ste
         if (answer.fault == CHANNELS_BLOCKED) return MACHINE_BLOCKED;
         machine_trace(mc, p, EVENT_WAIT, tile, cursor, answer.generation);
         p->waited_at[cursor] = step->statement;
+        p->counts.waits++;
         return MACHINE_MOVED;
     case SUBJECT_REGISTER:
         return synced(mc, step, channels_wait(mc->sync, p->sync, tile, cursor), tile,
@@ -338,8 +333,10 @@ static void act_release(machine *mc, machine_process *p, const model_step *step)
         channels_answer answer = channels_release(mc->sync, p->sync, tile, cursor);
         bool is_gone = answer.fault == CHANNELS_OK || answer.fault == CHANNELS_READ_IN_FLIGHT;
         synced(mc, step, answer, tile, step->what.name);
-        if (is_gone && step->subject == SUBJECT_CHANNEL)
+        if (is_gone && step->subject == SUBJECT_CHANNEL) {
+            p->counts.releases++;
             machine_trace(mc, p, EVENT_RELEASE, tile, cursor, answer.generation);
+        }
     } else if (step->subject == SUBJECT_TURN) {
         synced(mc, step, channels_release_turn(mc->sync, p->sync, step->turn), -1,
                mc->model->turns[step->turn].name);

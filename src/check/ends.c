@@ -8,7 +8,7 @@
 bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length) {
     int id = mc->model->tiles[tile].axes[axis].id;
     const tl_symbol *symbol = id >= 0 ? mc->model->axis_symbols[id] : NULL;
-    return symbol && symbol->extent && extents_integer(&p->values, symbol->extent, length);
+    return symbol && symbol->extent && extents_integer(p->values, symbol->extent, length);
 }
 
 /* Do the tile's elements lie partly past the end of the axis? */
@@ -57,7 +57,7 @@ static bool holds_in_corners(corners *c, const tl_expr *e) {
     for (int corner = 0; corner < 1 << c->count; corner++) {
         for (int i = 0; i < c->count; i++) {
             int64_t at = corner >> i & 1 ? c->to[i] : c->from[i];
-            if (c->symbols[i]) extents_values_set(c->values, c->symbols[i], at);
+            tl_values_set(&c->values->names, c->symbols[i], at);
         }
         int64_t is_met;
         if (!extents_integer(c->values, e, &is_met) || !is_met) return false;
@@ -76,7 +76,7 @@ static bool implied(corners *c, const tl_expr *e) {
 bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
                  const machine_origin *origin, int axis, int64_t begin, int64_t end) {
     const model_tile *tile = &mc->model->tiles[mask->reads[0].tile];
-    corners c = {.values = &p->values};
+    corners c = {.values = p->values};
     for (int k = 0; k < tile->axis_count && k < 2; k++) {
         int id = tile->axes[k].id;
         c.symbols[k] = id >= 0 ? mc->model->axis_symbols[id] : NULL;
@@ -97,7 +97,7 @@ bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
     const tl_expr *condition = mask->statement->compute.condition;
     bool all = condition && implied(&c, condition);
     for (int k = 0; k < c.count; k++) {
-        if (c.symbols[k]) extents_values_forget(&p->values, c.symbols[k]);
+        tl_values_forget(&p->values->names, c.symbols[k]);
     }
     return all;
 }
@@ -128,13 +128,13 @@ typedef struct judged {
     machine_process *p;
     const model_step *step;
     const machine_origin *const *origins;
+    machine_made *made;
 } judged;
 
 /* What an operand that is no tile may be: the same in every run. */
 static holds_value scalar(judged *j, int number) {
     machine *mc = j->mc;
-    long step = j->step - mc->model->roles[j->p->sync->role].steps;
-    holds_value *known = &mc->scalars[j->p->sync->role][step].operands[number];
+    holds_value *known = &mc->steps[j->p->sync->role][j->p->at].scalars[number];
     const holds_scope scope = {find_name, NULL, &mc->memo};
     const tl_expr *e = j->step->statement->compute.operands[number].value;
     if (!known->may) *known = e ? holds_expression(&scope, e) : holds_these(HOLDS_GIVEN);
@@ -156,16 +156,16 @@ static const char *name_of(holds_value h) {
     return holds_only(h, HOLDS_FINITE | HOLDS_HIGH) ? "finite values or +inf" : "anything";
 }
 
-static void report(judged *j, const model_use *use, int axis, holds_value held,
-                   const char *wanted) {
-    events_finding *f = machine_report(j->mc, FAULT_END, j->step->statement, -1, use->name);
+static void report(machine *mc, const model_step *step, const machine_wrong *wrong) {
+    const model_use *use = wrong->use;
+    events_finding *f = machine_report(mc, FAULT_END, step->statement, -1, use->name);
     if (!f) return;
-    const model_axis *a = &j->mc->model->tiles[use->tile].axes[axis];
+    const model_axis *a = &mc->model->tiles[use->tile].axes[wrong->axis];
     if (use->range.end) f->range = use->range;
     f->axis = a->name;
-    f->held = name_of(held);
-    f->wanted = wanted;
-    f->extent = j->mc->model->axis_symbols[a->id]->extent;
+    f->held = name_of(wrong->held);
+    f->wanted = wrong->wanted;
+    f->extent = mc->model->axis_symbols[a->id]->extent;
 }
 
 /* What operand 'number' holds past the end of an axis (with axis_id < 0, where elements exist);
@@ -178,7 +178,8 @@ static holds_value operand_end(judged *j, int number, int axis_id) {
         if (use->operand != operand || !j->origins[i]) continue;
         const model_tile *tile = &j->mc->model->tiles[use->tile];
         int k = axis_id < 0 ? -1 : model_axis_of(tile, axis_id);
-        holds_value held = k >= 0 ? j->origins[i]->held.ends[k] : j->origins[i]->held.inside;
+        const machine_held *all = &j->mc->helds.items[j->origins[i]->held];
+        holds_value held = k >= 0 ? all->ends[k] : all->inside;
         return held.may ? held : holds_given(tile->type); /* what comes from memory is finite */
     }
     return scalar(j, number);
@@ -193,9 +194,8 @@ static void judge_reduction(judged *j) {
     int axis = transposed ? 0 : tile->axis_count - 1;
     holds_value held = operand_end(j, 0, tile->axes[axis].id);
     holds_value wanted = holds_neutral(c->operation);
-    if (holds_only(held, wanted.may) || !ends_reach(j->mc, j->p, use->tile, axis, j->origins[0]))
-        return;
-    report(j, use, axis, held, name_of(wanted));
+    if (holds_only(held, wanted.may)) return;
+    j->made->wrong = (machine_wrong){use, axis, axis, held, name_of(wanted)};
 }
 
 static void judge_product(judged *j) {
@@ -209,9 +209,10 @@ static void judge_product(judged *j) {
                 eb = operand_end(j, 1, j->step->contracted);
     bool right = is_finite(ea) && is_finite(eb) &&
                  (holds_only(ea, HOLDS_ZERO) || holds_only(eb, HOLDS_ZERO));
-    if (right || !ends_reach(j->mc, j->p, a->tile, i, j->origins[0])) return;
+    if (right) return;
     bool left_is_wrong = !is_finite(ea) || is_finite(eb);
-    report(j, left_is_wrong ? a : b, left_is_wrong ? i : k, left_is_wrong ? ea : eb, "0");
+    j->made->wrong =
+        left_is_wrong ? (machine_wrong){a, i, i, ea, "0"} : (machine_wrong){b, k, i, eb, "0"};
 }
 
 static holds_value mask_value(judged *j) {
@@ -264,77 +265,97 @@ static holds_value made_end(judged *j, int k, int axis_id, const holds_value *be
     return holds_rounded(made, type);
 }
 
+/* --- what steps came to ----------------------------------------------------------------------- */
+
 static bool is_one(const holds_value *a, const holds_value *b) { /* bit by bit: of 0 and -0, too */
     return a->may == b->may && a->is_number == b->is_number &&
            memcmp(&a->number, &b->number, sizeof a->number) == 0;
 }
 
-static bool is_same(const machine_held *a, const machine_held *b, int axis_count) {
-    bool is = is_one(&a->inside, &b->inside);
-    for (int k = 0; k < axis_count && is; k++) is = is_one(&a->ends[k], &b->ends[k]);
-    return is;
-}
-
-static bool came_of(const machine_made *made, const judged *j, const machine_held *before) {
-    const model_tile *tiles = j->mc->model->tiles;
-    const model_step *step = j->step;
-    if (!made->is_known) return false;
-    if (step->accumulates && !is_same(&made->before, before, tiles[step->target.tile].axis_count))
-        return false;
-    for (int i = 0; i < step->read_count; i++) {
-        const machine_origin *origin = j->origins[i];
-        if (made->is_there[i] != (origin != NULL)) return false;
-        int axis_count = origin ? tiles[step->reads[i].tile].axis_count : 0;
-        if (origin && !is_same(&made->reads[i], &origin->held, axis_count)) return false;
+static int number_of(machine *mc, const machine_held *held) {
+    for (int i = 0; i < mc->helds.count; i++) {
+        const machine_held *known = &mc->helds.items[i];
+        bool is = is_one(&known->inside, &held->inside);
+        for (int k = 0; k < MODEL_AXES_MAX && is; k++) is = is_one(&known->ends[k], &held->ends[k]);
+        if (is) return i;
     }
-    return true;
+    list_push(mc->memory, &mc->helds, *held);
+    return mc->helds.count - 1;
 }
 
-/* What the same operands came to before; or where to keep what they come to now. */
-static machine_made *find_made(judged *j, const machine_held *before, bool *is_found) {
-    const model_role *role = &j->mc->model->roles[j->p->sync->role];
-    machine_known *known = &j->mc->known[j->p->sync->role][j->step - role->steps];
-    *is_found = true;
+/* What this step came to, given the same, before; else where to keep what it comes to. */
+static machine_made *find_made(machine *mc, const machine_process *p, machine_given given) {
+    machine_step *known = &mc->steps[p->sync->role][p->at];
     for (unsigned i = 0; i < MACHINE_MADE_KEPT; i++) { /* the latest first */
         unsigned at = (known->latest + i) % MACHINE_MADE_KEPT;
-        if (!came_of(&known->made[at], j, before)) continue;
+        machine_made *made = &known->made[at];
+        if (!made->is_known || memcmp(&made->given, &given, sizeof given) != 0) continue;
         known->latest = at;
-        return &known->made[at];
+        return made;
     }
-    *is_found = false;
     known->latest = (known->latest + 1) % MACHINE_MADE_KEPT;
-    machine_made *made = &known->made[known->latest];
-    *made = (machine_made){.is_known = true, .before = *before};
-    for (int i = 0; i < j->step->read_count; i++) {
-        made->is_there[i] = j->origins[i] != NULL;
-        if (j->origins[i]) made->reads[i] = j->origins[i]->held;
-    }
-    return made;
+    known->made[known->latest] = (machine_made){.given = given};
+    return &known->made[known->latest];
 }
 
-static void make_ends(judged *j, const machine_held *before, machine_held *after) {
-    const model_tile *target = &j->mc->model->tiles[j->step->target.tile];
+static int keep(machine *mc, machine_made *made, const machine_held *after) {
+    made->after = number_of(mc, after);
+    made->is_known = true;
+    return made->after;
+}
+
+int ends_load(machine *mc, machine_process *p, const model_step *step, const bool *known) {
+    machine_given given = {0};
+    for (int k = 0; k < MODEL_AXES_MAX; k++) given.reads[0] |= known[k] << k;
+    machine_made *made = find_made(mc, p, given);
+    if (made->is_known) return made->after;
+    machine_held after = {0};
+    for (int k = 0; k < mc->model->tiles[step->target.tile].axis_count; k++)
+        if (known[k]) after.ends[k] = holds_number(0); /* a Copy fills up with zeros */
+    return keep(mc, made, &after);
+}
+
+/* Wherever it came from, rounded to the target's type. */
+int ends_copy(machine *mc, machine_process *p, const model_step *step, int from) {
+    machine_made *made = find_made(mc, p, (machine_given){.reads = {from}});
+    if (made->is_known) return made->after;
+    const model_tile *target = &mc->model->tiles[step->target.tile];
+    machine_held held = mc->helds.items[from], after = {.inside = held.inside};
+    for (int k = 0; k < target->axis_count; k++) {
+        int i = step->reads[0].axes[k];
+        if (i >= 0) after.ends[k] = holds_rounded(held.ends[i], target->type);
+    }
+    return keep(mc, made, &after);
+}
+
+static void make(judged *j, int before) {
+    machine *mc = j->mc;
+    tl_shape_rule shape = tl_operation_shape(j->step->statement->compute.operation);
+    if (shape == TL_SHAPE_REDUCTION) judge_reduction(j);
+    if (shape == TL_SHAPE_PRODUCT) judge_product(j);
+    const model_tile *target = &mc->model->tiles[j->step->target.tile];
+    machine_held held = mc->helds.items[before], after = {0};
     for (int k = 0; k < target->axis_count; k++)
-        after->ends[k] = made_end(j, k, target->axes[k].id, &before->ends[k]);
-    after->inside = holds_existing(made_end(j, -1, -1, &before->inside));
+        after.ends[k] = made_end(j, k, target->axes[k].id, &held.ends[k]);
+    after.inside = holds_existing(made_end(j, -1, -1, &held.inside));
+    keep(mc, j->made, &after);
 }
 
-void ends_compute(machine *mc, machine_process *p, const model_step *step,
-                  const machine_origin *const *origins, const machine_held *before,
-                  machine_held *result) {
-    judged j = {.mc = mc, .p = p, .step = step, .origins = origins};
-    tl_shape_rule shape = tl_operation_shape(step->statement->compute.operation);
-    if (shape == TL_SHAPE_REDUCTION) judge_reduction(&j);
-    if (shape == TL_SHAPE_PRODUCT) judge_product(&j);
-    if (shape == TL_SHAPE_MASK || step->read_count > MACHINE_MADE_READS) {
-        make_ends(&j, before, result);
-        return;
+int ends_compute(machine *mc, machine_process *p, const model_step *step,
+                 const machine_origin *const *origins, int before) {
+    machine_made once = {0};
+    judged j = {mc, p, step, origins, &once};
+    bool is_kept = step->statement->compute.operation != TL_MASK && /* which goes by the run */
+                   step->read_count <= MACHINE_MADE_READS;
+    if (is_kept) {
+        machine_given given = {.before = step->accumulates ? before : 0};
+        for (int i = 0; i < step->read_count; i++)
+            given.reads[i] = origins[i] ? origins[i]->held : -1;
+        j.made = find_made(mc, p, given);
     }
-    bool is_found;
-    machine_made *made = find_made(&j, before, &is_found);
-    if (!is_found) {
-        made->after = *result;
-        make_ends(&j, before, &made->after);
-    }
-    *result = made->after;
+    if (!j.made->is_known) make(&j, before);
+    const machine_wrong *wrong = &j.made->wrong;
+    if (wrong->use && ends_reach(mc, p, step->reads[0].tile, wrong->reach, origins[0]))
+        report(mc, step, wrong);
+    return j.made->after;
 }

@@ -39,35 +39,57 @@ void machine_trace(machine *mc, machine_process *p, events_kind kind, int tile, 
 
 /* --- starting a run --------------------------------------------------------------------------- */
 
+/* Of a condition that holds a vote, elements may have no value here: whether one stands for them
+ * would hang on how the condition is written.
+ */
+static bool finds_chosen(void *context, const tl_expr *e) {
+    const extents *x = context;
+    bool is_chosen = e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED ||
+                     extents_table_of(x, e);
+    for (int i = 0; i < x->variable_count && !is_chosen; i++)
+        is_chosen = x->variables[i].element && tl_expr_equal(x->variables[i].element, e);
+    return is_chosen;
+}
+
+static bool is_own(const model *m, const model_step *step) {
+    switch (step->kind) {
+    case STEP_COMPUTE:
+    case STEP_RESHAPE: return true;
+    case STEP_COPY: return !step->has_target || m->tiles[step->target.tile].space != TL_SHARED;
+    default: return step->subject == SUBJECT_REGISTER || step->subject == SUBJECT_STORES;
+    }
+}
+
+static void make_steps(machine *mc, const model_role *role, machine_step *steps) {
+    void *chosen = (void *)(uintptr_t)mc->extents;
+    for (int i = 0; i < role->step_count; i++) {
+        const model_step *step = &role->steps[i];
+        steps[i].is_own = is_own(mc->model, step);
+        if (step->kind != STEP_IF) continue;
+        const tl_expr *condition = step->statement->branch.condition;
+        steps[i].chooses = extents_chooses(mc->extents, condition);
+        steps[i].is_open = step->depends_on_data && !tl_visit(condition, finds_chosen, chosen);
+    }
+}
+
 static void make_processes(machine *mc) {
     const model *m = mc->model;
     mc->sync = channels_new(mc->memory, m, false);
     mc->contents = arena_array(mc->memory, machine_contents, m->tile_count + 1);
     mc->left_out = arena_array(mc->memory, const tl_statement *, m->tile_count + 1);
-    mc->is_reached = arena_array(mc->memory, bool *, m->role_count + 1);
-    mc->is_repeated = arena_array(mc->memory, bool *, m->role_count + 1);
-    mc->chooses = arena_array(mc->memory, bool *, m->role_count + 1);
-    mc->scalars = arena_array(mc->memory, machine_scalars *, m->role_count + 1);
-    mc->known = arena_array(mc->memory, machine_known *, m->role_count + 1);
+    mc->steps = arena_array(mc->memory, machine_step *, m->role_count + 1);
     mc->processes = arena_array(mc->memory, machine_process, mc->sync->process_count + 1);
+    list_push(mc->memory, &mc->helds, ((machine_held){0}));
     for (int r = 0; r < m->role_count; r++) {
-        mc->is_reached[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
-        mc->is_repeated[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
-        mc->chooses[r] = arena_array(mc->memory, bool, m->roles[r].step_count + 1);
-        mc->scalars[r] = arena_array(mc->memory, machine_scalars, m->roles[r].step_count + 1);
-        mc->known[r] = arena_array(mc->memory, machine_known, m->roles[r].step_count + 1);
-        for (int i = 0; i < m->roles[r].step_count; i++) {
-            const model_step *step = &m->roles[r].steps[i];
-            mc->chooses[r][i] = step->kind == STEP_IF &&
-                                extents_chooses(mc->extents, step->statement->branch.condition);
-        }
+        mc->steps[r] = arena_array(mc->memory, machine_step, m->roles[r].step_count + 1);
+        make_steps(mc, &m->roles[r], mc->steps[r]);
     }
+    for (int i = 0; i <= mc->tiles_to_walk; i++)
+        mc->tiles[i] = extents_values_new(mc->memory, mc->extents);
     for (int i = 0; i < mc->sync->process_count; i++) {
         machine_process *p = &mc->processes[i];
         p->sync = &mc->sync->processes[i];
         p->values = extents_values_new(mc->memory, mc->extents);
-        p->values.following = arena_new(mc->memory, extents_values);
-        *p->values.following = extents_values_new(mc->memory, mc->extents);
         p->waited_at = arena_array(mc->memory, const tl_statement *, m->cursor_count + 1);
         p->registers = arena_array(mc->memory, machine_register, m->tile_count + 1);
     }
@@ -81,15 +103,17 @@ static void start_run(machine *mc, const extents_run *run) {
     channels_reset(mc->sync);
     for (int t = 0; t < m->tile_count; t++) mc->contents[t].generations.count = 0;
     memset(mc->left_out, 0, sizeof *mc->left_out * (size_t)m->tile_count);
+    for (int i = 0; i <= mc->tiles_to_walk; i++)
+        extents_values_start_tile(mc->tiles[i], run, i, mc->tiles_to_walk);
     for (int i = 0; i < mc->sync->process_count; i++) {
         machine_process *p = &mc->processes[i];
         p->at = p->nest_count = p->tile_number = p->data_branches = 0;
+        p->counts = (machine_counts){0};
         p->is_done = p->is_blocked = false;
         memset(p->registers, 0, sizeof(machine_register) * (size_t)m->tile_count);
         p->trace.items = NULL;
         p->trace.count = p->trace.capacity = 0;
-        p->values.run = run;
-        extents_values_go_on(&p->values, 0, mc->tiles_to_walk);
+        extents_values_take(p->values, mc->tiles[0], mc->tiles[1]);
     }
 }
 
@@ -103,7 +127,7 @@ static void check_tile_end(machine *mc, machine_process *p, const tl_statement *
         const channels_flight *flight = &sync->flights.items[0];
         str name = flight->tile >= 0 ? m->tiles[flight->tile].name : flight->stores->name;
         machine_report(mc, FAULT_UNFINISHED_AT_END, flight->statement, flight->tile, name);
-        p->sync->flights.count = 0;
+        channels_forget_flights(p->sync);
     }
     for (int c = 0; c < m->cursor_count; c++) {
         if (m->cursors[c].role != p->sync->role || sync->waits[c] == sync->releases[c]) continue;
@@ -149,20 +173,10 @@ static void check_run_end(machine *mc) {
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-static int64_t sum(const int64_t *counts, int count) {
-    int64_t total = 0;
-    for (int i = 0; i < count; i++) total += counts[i];
-    return total;
-}
-
-static machine_loop here(const machine *mc, const machine_process *p) {
-    const model *m = mc->model;
-    return (machine_loop){.step = p->at,
-                          .waits = sum(p->sync->waits, m->cursor_count),
-                          .releases = sum(p->sync->releases, m->cursor_count),
-                          .fills = sum(p->sync->fills, m->tile_count),
-                          .flights = p->sync->flights.count,
-                          .is_voted = true};
+static machine_counts counts_now(const machine_process *p) {
+    machine_counts now = p->counts;
+    now.flights = p->sync->flights.count;
+    return now;
 }
 
 /* What a vote decides, by the run's pattern. */
@@ -177,33 +191,18 @@ static bool vote(machine *mc, machine_process *p) {
     }
 }
 
-/* Of a condition that holds a vote, elements may have no value here: whether one stands for them
- * would hang on how the condition is written.
- */
-static bool finds_chosen(void *context, const tl_expr *e) {
-    const extents *x = context;
-    bool is_chosen = e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED ||
-                     extents_table_of(x, e);
-    for (int i = 0; i < x->variable_count && !is_chosen; i++)
-        is_chosen = x->variables[i].element && tl_expr_equal(x->variables[i].element, e);
-    return is_chosen;
-}
-
 /* A vote that a let keeps has decided already, alone or with other conditions. */
 static bool way_of(machine *mc, machine_process *p, const model_step *step, bool *is_voted) {
     int64_t value = 0;
-    void *chosen = (void *)(uintptr_t)mc->extents;
-    bool is_open =
-        step->depends_on_data && !tl_visit(step->statement->branch.condition, finds_chosen, chosen);
-    bool is_known =
-        !is_open && extents_integer(&p->values, step->statement->branch.condition, &value);
+    bool is_known = !mc->steps[p->sync->role][p->at].is_open &&
+                    extents_integer(p->values, step->statement->branch.condition, &value);
     *is_voted = step->depends_on_data || !is_known;
     return is_known ? value != 0 : vote(mc, p);
 }
 
 /* What a table leaves out: of which tiles, and whether it is Copies that would bring them. */
 static void leave_out(machine *mc, const machine_process *p, const model_step *step) {
-    if (!mc->chooses[p->sync->role][p->at]) return;
+    if (!mc->steps[p->sync->role][p->at].chooses) return;
     const model_step *steps = mc->model->roles[p->sync->role].steps;
     for (int i = p->at; i < step->other; i++) {
         const model_step *s = &steps[i];
@@ -222,21 +221,19 @@ static void enter_if(machine *mc, machine_process *p, const model_step *step) {
         p->at = step->other + 1;
         return;
     }
-    machine_loop before = {.step = p->at};
-    if (is_voted) before = here(mc, p);
-    p->nest[p->nest_count++] = before;
+    machine_loop *way = &p->nest[p->nest_count++];
+    way->step = p->at;
+    way->is_voted = is_voted;
+    if (is_voted) way->before = counts_now(p);
     p->at++;
 }
 
 static void leave_if(machine *mc, machine_process *p, const model_step *step) {
     const model_step *begin = &mc->model->roles[p->sync->role].steps[step->other];
-    machine_loop before = p->nest[--p->nest_count];
-    if (before.is_voted) {
-        machine_loop now = here(mc, p);
-        bool same = now.waits == before.waits && now.releases == before.releases &&
-                    now.fills == before.fills && now.flights == before.flights;
-        if (!same) machine_report(mc, FAULT_BRANCH_DIFFERS, begin->statement, -1, (str){0});
-    }
+    const machine_loop *way = &p->nest[--p->nest_count];
+    machine_counts now = counts_now(p);
+    if (way->is_voted && memcmp(&now, &way->before, sizeof now) != 0)
+        machine_report(mc, FAULT_BRANCH_DIFFERS, begin->statement, -1, (str){0});
     p->at++;
 }
 
@@ -244,14 +241,14 @@ static void enter_for(machine *mc, machine_process *p, const model_step *step) {
     const tl_for *loop = &step->statement->loop;
     int64_t from, to;
     /* Bounds that only data decide: as often as the pattern says. */
-    if (!extents_integer(&p->values, loop->from, &from)) from = 0;
-    if (!extents_integer(&p->values, loop->to, &to)) to = from + (mc->run->pattern & 1);
+    if (!extents_integer(p->values, loop->from, &from)) from = 0;
+    if (!extents_integer(p->values, loop->to, &to)) to = from + (mc->run->pattern & 1);
     if (from >= to) {
         p->at = step->other + 1;
         return;
     }
     p->nest[p->nest_count++] = (machine_loop){.step = p->at, .value = from, .end = to};
-    extents_values_set(&p->values, loop->symbol, from);
+    tl_values_set(&p->values->names, loop->symbol, from);
     p->at++;
 }
 
@@ -259,12 +256,12 @@ static void repeat_for(machine *mc, machine_process *p, const model_step *step) 
     machine_loop *loop = &p->nest[p->nest_count - 1];
     const tl_symbol *symbol = step->statement->loop.symbol;
     if (++loop->value < loop->end) {
-        extents_values_set(&p->values, symbol, loop->value);
-        mc->is_repeated[p->sync->role][loop->step] = true;
+        tl_values_set(&p->values->names, symbol, loop->value);
+        mc->steps[p->sync->role][loop->step].is_repeated = true;
         p->at = loop->step + 1;
         return;
     }
-    extents_values_forget(&p->values, symbol);
+    tl_values_forget(&p->values->names, symbol);
     p->nest_count--;
     p->at++;
 }
@@ -284,7 +281,7 @@ static void end_tile(machine *mc, machine_process *p, const model_step *step) {
         p->at++;
         return;
     }
-    extents_values_go_on(&p->values, p->tile_number, mc->tiles_to_walk);
+    extents_values_take(p->values, mc->tiles[p->tile_number], mc->tiles[p->tile_number + 1]);
     p->at = step->other + 1;
 }
 
@@ -293,45 +290,50 @@ static void redo_lets(machine *mc, machine_process *p, const model_step *step) {
         const tl_binding *binding = &step->statement->let.items[i];
         const tl_symbol *symbol = binding->symbol;
         if (!symbol || symbol->kind != TL_SYMBOL_CONSTANT) continue;
-        extents_values_forget(&p->values, symbol);
-        if (model_is_vote(binding->value)) extents_values_set(&p->values, symbol, vote(mc, p));
+        tl_values_forget(&p->values->names, symbol);
+        if (model_is_vote(binding->value)) tl_values_set(&p->values->names, symbol, vote(mc, p));
     }
     p->at++;
+}
+
+static bool may_go_on(machine *mc, const model_step *step) {
+    if (mc->events_in_run < EVENTS_IN_RUN_MAX && mc->events < EVENTS_MAX) return true;
+    events_finding *f = machine_report(mc, FAULT_TOO_LONG, step->statement, -1, (str){0});
+    if (f) f->found = EVENTS_IN_RUN_MAX;
+    mc->is_stopped = true;
+    return false;
 }
 
 /* Moves a process until it blocks or ends. Returns how many steps it made. */
 static int advance(machine *mc, machine_process *p) {
     const model_role *role = &mc->model->roles[p->sync->role];
-    int moves = 0;
+    machine_step *known = mc->steps[p->sync->role];
     p->is_blocked = false;
-    while (!p->is_done && !p->is_blocked && !mc->is_stopped) {
+    for (int moves = 0;; moves++) {
         const model_step *step = &role->steps[p->at];
-        if (++mc->events_in_run > EVENTS_IN_RUN_MAX || ++mc->events > EVENTS_MAX) {
-            events_finding *f = machine_report(mc, FAULT_TOO_LONG, step->statement, -1, (str){0});
-            if (f) f->found = EVENTS_IN_RUN_MAX;
-            mc->is_stopped = true;
-            break;
-        }
-        mc->is_reached[p->sync->role][p->at] = true;
+        if (!may_go_on(mc, step)) return moves;
+        mc->events_in_run++, mc->events++;
+        known[p->at].is_reached = true;
         switch (step->kind) {
         case STEP_LET: redo_lets(mc, p, step); break;
         case STEP_FOR: enter_for(mc, p, step); break;
         case STEP_END_FOR: repeat_for(mc, p, step); break;
         case STEP_IF: enter_if(mc, p, step); break;
         case STEP_END_IF: leave_if(mc, p, step); break;
-        case STEP_TILES: p->at++; break;
         case STEP_END_TILES: end_tile(mc, p, step); break;
+        case STEP_ALLOCATE:
+        case STEP_TILES: p->at++; break;
         case STEP_END:
             p->is_done = true;
             if (!model_is_whole_body(&role->steps[0])) check_tile_end(mc, p, step->statement);
-            break;
+            return moves + 1;
         default:
-            if (machine_act(mc, p, step) == MACHINE_BLOCKED) p->is_blocked = true;
-            else p->at++;
+            p->is_blocked = !(p->sync->executor && known[p->at].is_own) &&
+                            machine_act(mc, p, step) == MACHINE_BLOCKED;
+            if (p->is_blocked) return moves;
+            p->at++;
         }
-        if (!p->is_blocked) moves++;
     }
-    return moves;
 }
 
 /* --- no executor can move --------------------------------------------------------------------- */
@@ -411,7 +413,8 @@ static void run_once(machine *mc) {
     while (moves && !mc->is_stopped) {
         moves = 0;
         for (int i = 0; i < mc->sync->process_count; i++) {
-            if (!mc->processes[i].is_done) moves += advance(mc, &mc->processes[i]);
+            if (!mc->processes[i].is_done && !mc->is_stopped)
+                moves += advance(mc, &mc->processes[i]);
         }
     }
     if (mc->is_stopped) return;
@@ -453,7 +456,7 @@ static void try_more_votes(machine *mc, trace_list *traces) {
 
 events_result events_run(arena *memory, const model *m, const extents *x) {
     machine mc = {.memory = memory, .model = m, .extents = x, .tiles_to_walk = 1};
-    if (m->grid && m->grid->grid.kind != TL_GRID_PLAIN) mc.tiles_to_walk = 3;
+    if (m->grid && m->grid->grid.kind != TL_GRID_PLAIN) mc.tiles_to_walk = MACHINE_TILES_MAX;
     make_processes(&mc);
     coverage_prepare(&mc);
     trace_list traces = {0};

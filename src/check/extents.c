@@ -230,14 +230,15 @@ static const tl_expr *condition_of(const tl_statement *t) {
     return is_parameter ? t->parameter.condition : NULL;
 }
 
-const tl_expr *search_condition(const search *s, const tl_statement *statement) {
+/* When it speaks of the chosen variables alone. */
+static const tl_expr *search_condition(const search *s, const tl_statement *statement) {
     const tl_expr *condition = condition_of(statement);
     return condition && mentions_only(s->x, NULL, condition) ? condition : NULL;
 }
 
 /* Does a value of one variable keep the launch conditions that speak of it alone? */
 static bool keeps_conditions(search *s, int variable, int64_t value) {
-    extents_values *v = &s->values;
+    extents_values *v = s->values;
     extents_run run = {0};
     run.values[variable] = value;
     extents_values_start(v, &run);
@@ -328,6 +329,10 @@ extents *extents_choose(arena *memory, const model *m) {
     for (const tl_statement *t = m->kernel->body.first; t; t = t->next) {
         const tl_expr *condition = search_condition(&s, t);
         if (condition) follow_all(&s, condition);
+    }
+    for (const tl_statement *t = m->kernel->body.first; t; t = t->next) {
+        const tl_expr *condition = search_condition(&s, t);
+        if (condition) list_push(memory, &s.conditions, condition);
     }
     x->steps = m->stages_most + x->look_ahead + 2;
     x->neighbours = x->steps < NEIGHBOURS_MAX ? x->steps : NEIGHBOURS_MAX;

@@ -77,27 +77,26 @@ bool extents_chooses(const extents *x, const tl_expr *e);
 
 extents *extents_choose(arena *memory, const model *m);
 
-/* The values of names in one run, for tl_evaluate. Names that control does not depend on have an
- * arbitrary small value. Real-valued names have none.
+/* The values of names in one run. Names that control does not depend on have an arbitrary small
+ * value. Real-valued names have none.
  */
 typedef struct extents_values {
     const extents *extents;
     const extents_run *run;
-    int64_t *integers; /* by model_slot */
-    unsigned char *known;
-    int depth;
+    tl_values names, others;          /* the latter: of what this kernel's runs do not choose */
     int tile, tiles;                  /* the tile that the block is at, and how many it walks */
     struct extents_values *following; /* the values in the next tile, for next(...); or NULL */
 } extents_values;
 
-extents_values extents_values_new(arena *memory, const extents *x);
+extents_values *extents_values_new(arena *memory, const extents *x);
 void extents_values_start(extents_values *v, const extents_run *run);
-/* Goes on to another tile of the block's walk: indices of the grid take other values. */
-void extents_values_go_on(extents_values *v, int tile, int tiles);
-void extents_values_set(extents_values *v, const tl_symbol *symbol, int64_t value);
-void extents_values_forget(extents_values *v, const tl_symbol *symbol);
+/* In another tile of the block's walk, indices of the grid have other values. */
+void extents_values_start_tile(extents_values *v, const extents_run *run, int tile, int tiles);
+void extents_values_take(extents_values *v, const extents_values *from, extents_values *following);
 /* False when the value is not known or no integer. */
-bool extents_integer(extents_values *v, const tl_expr *e, int64_t *value);
+static inline bool extents_integer(extents_values *v, const tl_expr *e, int64_t *value) {
+    return tl_values_integer(&v->names, e, value);
+}
 /* The value of a table's element; false when its indices are not known. */
 bool extents_table_value(extents_values *v, const extents_table *t, const tl_expr *e,
                          int64_t *value);

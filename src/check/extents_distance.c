@@ -16,10 +16,23 @@ typedef struct looker {
     int nodes;
 } looker;
 
-/* How far e is from being at least 'bound', or at most; INFINITY where no value of it can
- * be chosen.
+/* How far e, which is 'value', is from being at least 'bound', or at most; INFINITY where no value
+ * of it can be chosen.
  */
-static double lack(looker *l, const tl_expr *e, double bound, bool at_least);
+static double lack_of(looker *l, const tl_expr *e, int64_t value, double bound, bool at_least);
+
+static double lack(looker *l, const tl_expr *e, double bound, bool at_least) {
+    int64_t value;
+    return extents_integer(l->values, e, &value) ? lack_of(l, e, value, bound, at_least) : 0;
+}
+
+static bool is_number(const tl_expr *e) {
+    int64_t value;
+    if (e->kind == TL_NAME && e->symbol) return e->symbol->is_known && e->symbol->is_integer;
+    if (e->kind == TL_BINARY && e->operator<TL_LESS)
+        return is_number(e->left) && is_number(e->right);
+    return tl_known_integer(e, &value);
+}
 
 static bool begins(const looker *l, const tl_expr *e) {
     const tl_expr *from = l->from;
@@ -48,40 +61,39 @@ static double lack_of_binary(looker *l, const tl_expr *e, double bound, bool at_
     double a = (double)left, b = (double)right;
     switch (e->operator) {
     case TL_PLUS:
-        return fmin(lack(l, e->left, bound - b, at_least), lack(l, e->right, bound - a, at_least));
+        return fmin(lack_of(l, e->left, left, bound - b, at_least),
+                    lack_of(l, e->right, right, bound - a, at_least));
     case TL_MINUS:
-        return fmin(lack(l, e->left, bound + b, at_least), lack(l, e->right, a - bound, !at_least));
+        return fmin(lack_of(l, e->left, left, bound + b, at_least),
+                    lack_of(l, e->right, right, a - bound, !at_least));
     case TL_TIMES:
-        return fmin(b > 0 ? lack(l, e->left, bound / b, at_least) : INFINITY,
-                    a > 0 ? lack(l, e->right, bound / a, at_least) : INFINITY);
-    case TL_OVER: return b > 0 ? lack(l, e->left, bound * b, at_least) : INFINITY;
+        return fmin(b > 0 ? lack_of(l, e->left, left, bound / b, at_least) : INFINITY,
+                    a > 0 ? lack_of(l, e->right, right, bound / a, at_least) : INFINITY);
+    case TL_OVER: return b > 0 ? lack_of(l, e->left, left, bound * b, at_least) : INFINITY;
     default: return INFINITY;
     }
 }
 
 /* A loop's index can be less where the loop can begin earlier, in its first iteration. */
-static double lack_of_index(looker *l, const tl_expr *e, double bound, bool at_least) {
-    const tl_symbol *s = e->symbol;
+static double lack_of_index(looker *l, const tl_symbol *s, int64_t now, double bound,
+                            bool at_least) {
     bool is_loop = s->statement && s->statement->kind == TL_FOR && !s->statement->loop.is_grid_walk;
-    int64_t now, first;
+    int64_t first;
     if (at_least || !is_loop) return INFINITY;
     const tl_for *loop = &s->statement->loop;
-    if (!extents_integer(l->values, e, &now) || !extents_integer(l->values, loop->from, &first))
-        return INFINITY;
-    return now == first ? lack(l, loop->from, bound, false) : INFINITY;
+    bool is_first = extents_integer(l->values, loop->from, &first) && now == first;
+    return is_first ? lack_of(l, loop->from, first, bound, false) : INFINITY;
 }
 
-static double lack(looker *l, const tl_expr *e, double bound, bool at_least) {
-    int64_t value;
-    if (!extents_integer(l->values, e, &value)) return 0;
+static double lack_of(looker *l, const tl_expr *e, int64_t value, double bound, bool at_least) {
     double plain = at_least ? bound - (double)value : (double)value - bound;
     if (plain <= 0) return 0;
-    if (tl_known_integer(e, &value) || (at_least && begins(l, e))) return INFINITY;
+    if (is_number(e) || (at_least && begins(l, e))) return INFINITY;
     if (l->nodes++ >= NODES_MAX) return plain;
     const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
-    if (s && s->kind == TL_SYMBOL_LOOP) return lack_of_index(l, e, bound, at_least);
+    if (s && s->kind == TL_SYMBOL_LOOP) return lack_of_index(l, s, value, bound, at_least);
     bool is_let = s && s->kind == TL_SYMBOL_CONSTANT && s->value;
-    if (is_let) return lack(l, s->value, bound, at_least);
+    if (is_let) return lack_of(l, s->value, value, bound, at_least);
     if (e->kind == TL_BINARY) return lack_of_binary(l, e, bound, at_least);
     if (e->kind != TL_CALL) return plain;
     bool chooses = e->function == TL_FUNCTION_MIN || e->function == TL_FUNCTION_MAX;
@@ -96,8 +108,8 @@ static double lack_of_difference(extents_values *v, const tl_expr *left, const t
     looker l = {.values = v, .from = from};
     int64_t a, b;
     if (!extents_integer(v, left, &a) || !extents_integer(v, right, &b)) return 1;
-    double deep =
-        fmin(lack(&l, left, (double)b + least, true), lack(&l, right, (double)a - least, false));
+    double deep = fmin(lack_of(&l, left, a, (double)b + least, true),
+                       lack_of(&l, right, b, (double)a - least, false));
     double plain = (double)b + least - (double)a;
     return isinf(deep) ? plain : fmax(deep, 1); /* rounding may hide what is missing */
 }

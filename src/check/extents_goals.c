@@ -110,7 +110,7 @@ static void lessen(double *least, double distance) {
 
 static void measure_select(search *s, const search_point *p) {
     for (int k = 0; k < 2; k++) {
-        double distance = search_distance(&s->values, p->choice->items[0], k == 0, NULL);
+        double distance = search_distance(s->values, p->choice->items[0], k == 0, NULL);
         lessen(&s->goals.distances[p->first + k], below_one(distance));
     }
 }
@@ -125,9 +125,9 @@ static void measure_choice(search *s, search_point *p) {
     for (int k = 0; k < e->item_count; k++) {
         double lag = 0;
         int64_t mine, other;
-        if (!extents_integer(&s->values, e->items[k], &mine)) return;
+        if (!extents_integer(s->values, e->items[k], &mine)) return;
         for (int i = 0; i < e->item_count; i++) {
-            if (i == k || !extents_integer(&s->values, e->items[i], &other)) continue;
+            if (i == k || !extents_integer(s->values, e->items[i], &other)) continue;
             double gap = (double)mine - (double)other + 1;
             if (e->function == TL_FUNCTION_MAX) gap = 2 - gap;
             lag = fmax(lag, gap);
@@ -151,8 +151,8 @@ static void walk_loop(search *s, int role, int at, search_point *p, int point) {
     const model_step *step = p->step;
     const tl_for *loop = &step->statement->loop;
     int64_t from, to, count;
-    bool is_known = !p->asks_table && extents_integer(&s->values, loop->from, &from) &&
-                    extents_integer(&s->values, loop->to, &to) &&
+    bool is_known = !p->asks_table && extents_integer(s->values, loop->from, &from) &&
+                    extents_integer(s->values, loop->to, &to) &&
                     !__builtin_sub_overflow(to, from, &count);
     if (!is_known) {
         s->goals.entries[point] = 0;
@@ -166,14 +166,14 @@ static void walk_loop(search *s, int role, int at, search_point *p, int point) {
     for (int k = 0; k < p->count; k++) {
         double distance = fabs((double)count - k) + (k ? lag : 0);
         if (k == p->count - 1 && count > k) distance = 0;
-        if (is_deep && count < k) distance = search_lack(&s->values, loop, k);
+        if (is_deep && count < k) distance = search_lack(s->values, loop, k);
         lessen(&s->goals.distances[p->first + k], below_one(distance));
     }
     for (int pass = 0; pass < 2 && pass < count && s->goals.visits++ < VISITS_MAX; pass++) {
-        extents_values_set(&s->values, loop->symbol, pass ? to - 1 : from);
+        tl_values_set(&s->values->names, loop->symbol, pass ? to - 1 : from);
         walk(s, role, at + 1, step->other);
     }
-    extents_values_forget(&s->values, loop->symbol);
+    tl_values_forget(&s->values->names, loop->symbol);
 }
 
 /* Where the loop around a place begins; the condition itself where there is none. */
@@ -196,10 +196,10 @@ static void walk_if(search *s, int role, int at, search_point *p, int point) {
     }
     bool is_deep = point == s->goals.focus;
     const tl_expr *deep = is_deep ? begin_of(s, p) : NULL;
-    double distance = search_distance(&s->values, condition, true, deep);
+    double distance = search_distance(s->values, condition, true, deep);
     lessen(&s->goals.entries[point], below_one(distance));
     note_way(s, p, 1, distance, is_deep);
-    double other = search_distance(&s->values, condition, false, deep);
+    double other = search_distance(s->values, condition, false, deep);
     note_way(s, p, 0, other, is_deep);
     if (distance == 0) walk(s, role, at + 1, step->other);
 }
@@ -207,7 +207,8 @@ static void walk_if(search *s, int role, int at, search_point *p, int point) {
 static void forget_lets(search *s, const tl_statement *t) {
     for (int i = 0; i < t->let.count; i++) {
         const tl_symbol *symbol = t->let.items[i].symbol;
-        if (symbol && symbol->kind == TL_SYMBOL_CONSTANT) extents_values_forget(&s->values, symbol);
+        if (symbol && symbol->kind == TL_SYMBOL_CONSTANT)
+            tl_values_forget(&s->values->names, symbol);
     }
 }
 

@@ -47,7 +47,7 @@ typedef struct explorer {
 /* Sets the values; a grid's index that is too large becomes the last one. */
 static void start(explorer *e, extents_run *run) {
     const extents *x = e->s->x;
-    extents_values *v = &e->s->values;
+    extents_values *v = e->s->values;
     extents_values_start(v, run);
     for (int i = 0; i < x->variable_count; i++) {
         const extents_variable *variable = &x->variables[i];
@@ -63,7 +63,7 @@ static void start(explorer *e, extents_run *run) {
 static double misfit(explorer *e) {
     const search *s = e->s;
     const extents *x = s->x;
-    extents_values *v = &e->s->values;
+    extents_values *v = e->s->values;
     double sum = 0;
     for (int i = 0; i < x->variable_count; i++) {
         int64_t count;
@@ -72,11 +72,10 @@ static double misfit(explorer *e) {
         if (!extents_integer(v, variable->walk, &count)) continue;
         if (v->run->values[i] >= count) sum += (double)v->run->values[i] - (double)count + 1;
     }
-    for (const tl_statement *t = x->model->kernel->body.first; t; t = t->next) {
-        const tl_expr *condition = search_condition(s, t);
+    for (int i = 0; i < s->conditions.count; i++) {
         int64_t holds;
-        if (!condition || !extents_integer(v, condition, &holds) || holds) continue;
-        sum += search_distance(v, condition, true, NULL);
+        if (!extents_integer(v, s->conditions.items[i], &holds) || holds) continue;
+        sum += search_distance(v, s->conditions.items[i], true, NULL);
     }
     for (int i = 0; i < s->divisor_count; i++) {
         int64_t value;
@@ -101,14 +100,14 @@ static uint64_t signature_of(explorer *e) {
     uint64_t hash = 14695981039346656037u;
     for (int i = 0; i < s->signature_count; i++) {
         int64_t value = INT64_MIN;
-        extents_integer(&s->values, s->signature[i], &value);
+        extents_integer(s->values, s->signature[i], &value);
         hash = (hash ^ (uint64_t)value) * 1099511628211u;
         hash ^= hash >> 29;
     }
     /* Whole and ragged last blocks differ in what is past the end. */
     for (int i = 0; i < s->x->variable_count; i++) {
         for (int g = 0; g < s->granule_count && !s->x->variables[i].walk; g++) {
-            bool is_whole = s->values.run->values[i] % s->granules[g] == 0;
+            bool is_whole = s->values->run->values[i] % s->granules[g] == 0;
             hash = (hash ^ (is_whole ? 1u : 2u)) * 1099511628211u;
         }
     }
@@ -169,7 +168,7 @@ static void combine(explorer *e) {
         for (int i = 0; i < x->variable_count; i++) {
             run.values[i] = x->variables[i].candidates[at[i]];
         }
-        extents_values_start(&e->s->values, &run);
+        extents_values_start(e->s->values, &run);
         if (misfit(e) > 0 || !is_new(e)) continue;
         search_met met = measure(e, &run);
         keep(e, &run, &met);

@@ -51,7 +51,7 @@ typedef struct search_goals {
 typedef struct search {
     extents *x;
     arena *memory;
-    extents_values values;
+    extents_values *values;
     int64_t granules[SEARCH_GRANULES_MAX];
     int granule_count;
     const tl_expr *signature[SEARCH_SIGNATURE_MAX];
@@ -63,6 +63,7 @@ typedef struct search {
     int divisor_count;
     const tl_expr *lengths[SEARCH_LENGTHS_MAX]; /* of axes, made of other values: never below 0 */
     int length_count;
+    LIST(const tl_expr *) conditions; /* of the launch, that speak of chosen variables alone */
     int walks_followed;
     search_goals goals;
 } search;
@@ -71,8 +72,6 @@ typedef struct search {
 bool search_is_fixed(const extents_variable *v); /* does one value serve for it? */
 bool search_is_in_memory(const tl_expr *e);
 bool search_follows_loop(const search *s, const tl_expr *e);
-/* The launch condition of an Input or Output, when it speaks of the chosen variables alone. */
-const tl_expr *search_condition(const search *s, const tl_statement *statement);
 
 /* extents_tables.c */
 void search_find_tables(search *s);

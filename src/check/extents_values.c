@@ -4,49 +4,82 @@
 
 #include <string.h>
 
-enum { VALUE_KNOWN = 1, VALUE_NONE = 2 }; /* 0: not asked for yet */
+static bool lookup(void *context, const tl_expr *e, tl_value *out);
 
-extents_values extents_values_new(arena *memory, const extents *x) {
-    return (extents_values){.extents = x,
-                            .integers = arena_array(memory, int64_t, x->model->slot_count),
-                            .known = arena_array(memory, unsigned char, x->model->slot_count)};
-}
-
-void extents_values_start(extents_values *v, const extents_run *run) {
-    v->run = run;
-    v->tile = 0;
-    v->tiles = 1;
-    memset(v->known, 0, (size_t)v->extents->model->slot_count);
-    for (int i = 0; i < v->extents->variable_count; i++) {
-        extents_values_set(v, v->extents->variables[i].symbol, run->values[i]);
+static bool has_value(const tl_symbol *s, int64_t *value) {
+    switch (s->kind) {
+    case TL_SYMBOL_CONSTANT: *value = s->integer; return s->is_known && s->is_integer;
+    case TL_SYMBOL_SIZE: *value = 1; return true;
+    case TL_SYMBOL_GRID: *value = 0; return true;
+    case TL_SYMBOL_SCALAR: *value = 1; return !s->is_real;
+    default: return false;
     }
 }
 
-void extents_values_go_on(extents_values *v, int tile, int tiles) {
-    extents_values_start(v, v->run);
+extents_values *extents_values_new(arena *memory, const extents *x) {
+    extents_values *v = arena_new(memory, extents_values);
+    const tl_kernel *kernel = x->model->kernel;
+    *v = (extents_values){.extents = x,
+                          .names = tl_values_new(memory, kernel, lookup, v),
+                          .others = tl_values_new(memory, kernel, lookup, v)};
+    for (int i = 0; i < kernel->symbol_count; i++) {
+        int64_t value;
+        if (has_value(kernel->symbols[i], &value))
+            tl_values_set(&v->others, kernel->symbols[i], value);
+    }
+    return v;
+}
+
+static void copy(tl_values *to, const tl_values *from, size_t count) {
+    memcpy(to->is_known, from->is_known, sizeof(bool) * count);
+    memcpy(to->integers, from->integers, sizeof(int64_t) * count);
+}
+
+void extents_values_start(extents_values *v, const extents_run *run) {
+    size_t count = (size_t)v->extents->model->kernel->symbol_count;
+    v->run = run;
+    v->tile = 0;
+    v->tiles = 1;
+    copy(&v->names, &v->others, count);
+    for (int i = 0; i < v->extents->variable_count; i++) {
+        tl_values_set(&v->names, v->extents->variables[i].symbol, run->values[i]);
+    }
+}
+
+/* The kernel's own lets, for all who take these values over. */
+static void evaluate_lets(extents_values *v) {
+    const tl_statement *s = v->extents->model->kernel->body.first;
+    for (; s; s = s->next) {
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
+            const tl_binding *binding = &s->let.items[i];
+            int64_t value;
+            bool varies = binding->symbol && binding->symbol->kind == TL_SYMBOL_CONSTANT &&
+                          !binding->symbol->is_known;
+            if (varies && extents_integer(v, binding->value, &value))
+                tl_values_set(&v->names, binding->symbol, value);
+        }
+    }
+}
+
+void extents_values_start_tile(extents_values *v, const extents_run *run, int tile, int tiles) {
+    extents_values_start(v, run);
     v->tile = tile;
     v->tiles = tiles;
     for (int i = 0; i < v->extents->variable_count; i++) {
         const extents_variable *variable = &v->extents->variables[i];
         int64_t count;
         if (!variable->walk || !extents_integer(v, variable->walk, &count) || count < 1) continue;
-        extents_values_set(v, variable->symbol, (v->run->values[i] + tile) % count);
+        tl_values_set(&v->names, variable->symbol, (run->values[i] + tile) % count);
     }
-    if (!v->following) return;
-    v->following->run = v->run;
-    extents_values_go_on(v->following, tile + 1, tiles);
+    evaluate_lets(v);
 }
 
-void extents_values_set(extents_values *v, const tl_symbol *symbol, int64_t value) {
-    int slot = model_slot(v->extents->model, symbol);
-    if (slot < 0) return;
-    v->integers[slot] = value;
-    v->known[slot] = VALUE_KNOWN;
-}
-
-void extents_values_forget(extents_values *v, const tl_symbol *symbol) {
-    int slot = model_slot(v->extents->model, symbol);
-    if (slot >= 0) v->known[slot] = 0;
+void extents_values_take(extents_values *v, const extents_values *from, extents_values *following) {
+    v->run = from->run;
+    v->tile = from->tile;
+    v->tiles = from->tiles;
+    v->following = following;
+    copy(&v->names, &from->names, (size_t)v->extents->model->kernel->symbol_count);
 }
 
 static bool give(tl_value *out, int64_t value) {
@@ -54,62 +87,29 @@ static bool give(tl_value *out, int64_t value) {
     return true;
 }
 
-static bool lookup(void *context, const tl_expr *e, tl_value *out);
-
 static bool ask(extents_values *v, const tl_expr *call, tl_value *out) {
+    int64_t next;
     switch (call->function) {
     case TL_FUNCTION_FIRST: return give(out, v->tile == 0);
     case TL_FUNCTION_MORE: return give(out, v->tile + 1 < v->tiles);
     case TL_FUNCTION_NEXT:
-        return tl_evaluate(call->items[0], lookup, v->following ? v->following : v, out);
+        return extents_integer(v->following ? v->following : v, call->items[0], &next) &&
+               give(out, next);
     default: return false;
     }
 }
 
 static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     extents_values *v = context;
-    const tl_symbol *s = e->symbol;
     if (e->kind == TL_CALL) return ask(v, e, out);
-    if (!s) return false;
-    if (e->kind == TL_ELEMENT) {
-        if (e->space == TL_REGISTER || e->space == TL_SHARED) return false;
-        for (int i = 0; i < v->extents->variable_count; i++) {
-            const tl_expr *element = v->extents->variables[i].element;
-            if (element && tl_expr_equal(element, e)) return give(out, v->run->values[i]);
-        }
-        const extents_table *table = extents_table_of(v->extents, e);
-        int64_t value;
-        if (table) return extents_table_value(v, table, e, &value) && give(out, value);
-        return give(out, 0);
+    if (!e->symbol || e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED)
+        return false;
+    for (int i = 0; i < v->extents->variable_count; i++) {
+        const tl_expr *element = v->extents->variables[i].element;
+        if (element && tl_expr_equal(element, e)) return give(out, v->run->values[i]);
     }
-    if (s->is_known && s->is_integer) return give(out, s->integer);
-    int slot = model_slot(v->extents->model, s);
-    if (slot >= 0 && v->known[slot] == VALUE_KNOWN) return give(out, v->integers[slot]);
-    if (slot >= 0 && v->known[slot] == VALUE_NONE) return false;
-    switch (s->kind) {
-    case TL_SYMBOL_SIZE: return give(out, 1);
-    case TL_SYMBOL_GRID: return give(out, 0);
-    case TL_SYMBOL_SCALAR: return s->is_real ? false : give(out, 1);
-    case TL_SYMBOL_CONSTANT: break;
-    default: return false;
-    }
-    if (!s->value || v->depth >= TL_HEIGHT_MAX) return false;
-    v->depth++;
-    bool has_value = tl_evaluate(s->value, lookup, v, out);
-    v->depth--;
-    if (slot < 0) return has_value;
-    if (has_value && !out->is_real) {
-        v->integers[slot] = out->integer;
-        v->known[slot] = VALUE_KNOWN;
-    } else if (!has_value) {
-        v->known[slot] = VALUE_NONE;
-    }
-    return has_value;
-}
-
-bool extents_integer(extents_values *v, const tl_expr *e, int64_t *value) {
-    tl_value result;
-    if (!e || !tl_evaluate(e, lookup, v, &result) || result.is_real) return false;
-    *value = result.integer;
-    return true;
+    const extents_table *table = extents_table_of(v->extents, e);
+    int64_t value;
+    if (table) return extents_table_value(v, table, e, &value) && give(out, value);
+    return give(out, 0);
 }

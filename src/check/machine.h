@@ -9,7 +9,7 @@
 #include "tl/holds.h"
 #include "tl/tl.h"
 
-enum { MACHINE_NESTING_MAX = TL_NESTING_MAX + 2 };
+enum { MACHINE_NESTING_MAX = TL_NESTING_MAX + 2, MACHINE_TILES_MAX = 3 };
 
 /* What a tile's elements are: those past the end of each axis, and those that exist. */
 typedef struct machine_held {
@@ -21,7 +21,7 @@ typedef struct machine_held {
 typedef struct machine_origin {
     int64_t at[MODEL_AXES_MAX];
     bool known[MODEL_AXES_MAX];
-    machine_held held;
+    int held; /* a number of machine.helds; 0: nothing is known */
 } machine_origin;
 
 /* One generation of a channel. */
@@ -40,18 +40,24 @@ typedef struct machine_register {
     machine_origin origin;
 } machine_register;
 
+/* How much of each a process has done, or has under way. */
+typedef struct machine_counts {
+    int waits, releases, fills, flights;
+} machine_counts;
+
 typedef struct machine_loop {
     int step;
     int64_t value, end;
     bool is_voted;
-    int64_t waits, releases, fills, flights; /* `if` that is voted on: the state before it */
+    machine_counts before; /* an `if` that is voted on */
 } machine_loop;
 
 typedef struct machine_process {
     int at;
     bool is_done, is_blocked;
     int tile_number, data_branches;
-    extents_values values;
+    machine_counts counts; /* but for flights */
+    extents_values *values;
     channels_process *sync;         /* with its role, and which executor it is */
     const tl_statement **waited_at; /* by cursor: the latest Wait */
     machine_register *registers;    /* by tile */
@@ -65,25 +71,42 @@ typedef struct machine_mask {
     int role;
 } machine_mask;
 
-/* What the operands of a Compute that are no tiles may be; nothing: not asked yet. */
-typedef struct machine_scalars {
-    holds_value operands[TL_OPERANDS_MAX];
-} machine_scalars;
+/* What a reduction or product must not include, if it is past an end. */
+typedef struct machine_wrong {
+    const model_use *use; /* NULL: nothing */
+    int axis, reach;      /* of 'use'; of the first operand, which tells how far elements reach */
+    holds_value held;
+    const char *wanted;
+} machine_wrong;
 
-/* What a Compute that is no Mask came to when it was last looked at: with the same operands and the
- * same target it comes to the same again.
+/* What a step's operands and its target hold: numbers of machine.helds; -1: the operand's tile has
+ * no origin.
  */
 enum { MACHINE_MADE_READS = 3, MACHINE_MADE_KEPT = 4 };
+typedef struct machine_given {
+    int reads[MACHINE_MADE_READS], before;
+} machine_given;
+
+/* What a step came to when it was last looked at: given the same it comes to the same again. */
 typedef struct machine_made {
     bool is_known;
-    bool is_there[MACHINE_MADE_READS]; /* the operand's tile has an origin */
-    machine_held reads[MACHINE_MADE_READS], before, after;
+    int after;
+    machine_given given;
+    machine_wrong wrong;
 } machine_made;
 
-typedef struct machine_known {
+/* What runs have found out about a step. */
+typedef struct machine_step {
+    bool is_reached;  /* some run has come to it */
+    bool is_repeated; /* a loop: some run has gone round it more than once */
+    bool chooses;     /* an `if`: a table decides, and what it leaves out is meant */
+    bool is_open;     /* an `if`: a vote decides, and elements that have no value here */
+    bool is_own;      /* no other executor or role can tell that it was done */
     machine_made made[MACHINE_MADE_KEPT];
-    unsigned latest; /* written or found */
-} machine_known;
+    unsigned latest;                      /* of those: written or found */
+    holds_value scalars[TL_OPERANDS_MAX]; /* operands of a Compute that are no tiles; nothing: not
+                                             asked yet */
+} machine_step;
 
 typedef struct machine {
     arena *memory;
@@ -94,10 +117,9 @@ typedef struct machine {
     machine_contents *contents; /* by tile */
     machine_process *processes; /* as those of sync */
     int tiles_to_walk;
-    bool **is_reached;  /* by role and step: some run has come to it */
-    bool **chooses;     /* the same, of `if`s: a table decides, and what it leaves out is meant */
-    bool **is_repeated; /* the same, of loops: some run has gone round it more than once */
-    bool is_left_out;   /* a table has left out Copies of this run: they cover no axis */
+    extents_values *tiles[MACHINE_TILES_MAX + 1]; /* as each tile of a walk begins */
+    machine_step **steps;                         /* by role and step */
+    bool is_left_out;              /* a table has left out Copies of this run: they cover no axis */
     const tl_statement **left_out; /* by tile: the `if` on a table that left it out last */
     bool is_tainted;               /* this run broke a rule: what follows from it is not reported */
     bool is_stopped;
@@ -107,14 +129,15 @@ typedef struct machine {
     LIST(machine_mask) masks;
     int events, events_in_run;
     LIST(events_finding) findings;
+    LIST(machine_held) helds; /* all that tiles hold, each once */
     holds_memo memo;
-    machine_scalars **scalars; /* by role and step */
-    machine_known **known;     /* the same */
 } machine;
 
 typedef enum machine_outcome { MACHINE_MOVED, MACHINE_BLOCKED } machine_outcome;
 
-/* Executes one acting step (Copy, Compute, Reshape, Wait, Release) of a process. */
+/* Executes one acting step (Copy, Compute, Reshape, Wait, Release) of a process. A role's executors
+ * all do the same: what only concerns themselves, the first one does for all.
+ */
 machine_outcome machine_act(machine *mc, machine_process *p, const model_step *step);
 
 /* Adds a finding: one of a kind for each tile, or, when 'tile' is -1, for each statement. NULL when
@@ -134,12 +157,16 @@ bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *l
  */
 bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
                  const machine_origin *origin, int axis, int64_t begin, int64_t end);
-/* What a Compute leaves past the ends, given its operands' and the target's before; reports a
- * reduction or product that includes what it must not.
+/* What a Compute leaves in its target, given its operands' origins and what the target held before;
+ * reports a reduction or product that includes what it must not.
  */
-void ends_compute(machine *mc, machine_process *p, const model_step *step,
-                  const machine_origin *const *origins, const machine_held *before,
-                  machine_held *result);
+int ends_compute(machine *mc, machine_process *p, const model_step *step,
+                 const machine_origin *const *origins, int before);
+/* What a Copy leaves in its target: of a tile that holds 'from', or zeros past the ends that are
+ * known.
+ */
+int ends_copy(machine *mc, machine_process *p, const model_step *step, int from);
+int ends_load(machine *mc, machine_process *p, const model_step *step, const bool *known);
 
 /* Are the axes that loops walk covered? Judges a finished run; prepared once. */
 void coverage_prepare(machine *mc);

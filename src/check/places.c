@@ -15,10 +15,7 @@ enum {
     VARIABLES_MAX = 6,
     GUARDS_MAX = 8,
     ASSIGNMENTS_MAX = 4000, /* of one E */
-    LETS_DEEP = TL_HEIGHT_MAX,
 };
-
-enum { STATE_OPEN, STATE_KNOWN, STATE_NONE };
 
 /* A condition of `select` around the element. */
 typedef struct guard {
@@ -40,50 +37,31 @@ typedef struct places {
     /* Lengths and indices that have a value in this assignment */
     const tl_symbol *variables[VARIABLES_MAX];
     int variable_count;
-    int64_t *values;       /* by tl_symbol.position */
-    unsigned char *states; /* STATE_... */
-    int depth, tries;
+    tl_values values;
+    int tries;
     const tl_symbol *missing; /* a name that had no value in an evaluation */
 } places;
 
 /* --- values ----------------------------------------------------------------------------------- */
 
+/* Notes what has none. */
 static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     places *p = context;
     const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
-    if (!s) return false;
-    if (p->states[s->position] == STATE_KNOWN) {
-        int64_t value = p->values[s->position];
-        *out = (tl_value){.integer = value, .real = (double)value};
-        return true;
-    }
-    if (p->states[s->position] == STATE_NONE) return false;
-    if (s->kind != TL_SYMBOL_CONSTANT) {
-        if (!p->missing) p->missing = s;
-        return false;
-    }
-    if (!s->value || p->depth == LETS_DEEP) return false;
-    p->depth++;
-    bool has_value = tl_evaluate(s->value, lookup, p, out);
-    p->depth--;
-    bool is_kept = has_value && !out->is_real;
-    if (is_kept) p->values[s->position] = out->integer;
-    p->states[s->position] = is_kept ? STATE_KNOWN : STATE_NONE;
-    return has_value;
+    (void)out;
+    if (s && s->kind != TL_SYMBOL_CONSTANT && !p->missing) p->missing = s;
+    return false;
 }
 
 static bool integer(places *p, const tl_expr *e, int64_t *value) {
-    tl_value result;
-    if (!tl_evaluate(e, lookup, p, &result) || result.is_real) return false;
-    *value = result.integer;
-    return true;
+    return tl_values_integer(&p->values, e, value);
 }
 
 /* Forgets what lets were worth. */
 static void begin_assignment(places *p) {
-    memset(p->states, STATE_OPEN, (size_t)p->kernel->symbol_count);
+    memset(p->values.is_known, 0, sizeof(bool) * (size_t)p->kernel->symbol_count);
     for (int i = 0; i < p->variable_count; i++) {
-        p->states[p->variables[i]->position] = STATE_KNOWN;
+        p->values.is_known[p->variables[i]->position] = true;
     }
     p->missing = NULL;
 }
@@ -113,7 +91,7 @@ static str assignment_text(const places *p) {
     for (int i = 0; i < p->variable_count; i++) {
         const tl_symbol *s = p->variables[i];
         text = str_format(p->memory, "%.*s%s%.*s is %lld", STR_ARGS(text), i ? ", " : " where ",
-                          STR_ARGS(s->name), (long long)p->values[s->position]);
+                          STR_ARGS(s->name), (long long)p->values.integers[s->position]);
     }
     return text;
 }
@@ -159,7 +137,7 @@ static bool check_assignment(places *p) {
 static bool explore(places *p);
 
 static bool try_value(places *p, const tl_symbol *s, int64_t value) {
-    p->values[s->position] = value;
+    tl_values_set(&p->values, s, value);
     p->variables[p->variable_count++] = s;
     bool is_right = explore(p);
     p->variable_count--;
@@ -258,8 +236,7 @@ static bool check_value(places *p, const tl_expr *e, int depth) {
 
 bool rules_views(tl_kernel *kernel, const check_lengths *given, arena *memory, diag_list *diags) {
     places p = {.kernel = kernel, .given = given, .memory = memory, .diags = diags};
-    p.values = arena_array(memory, int64_t, kernel->symbol_count + 1);
-    p.states = arena_array(memory, unsigned char, kernel->symbol_count + 1);
+    p.values = tl_values_new(memory, kernel, lookup, &p);
     bool is_right = true;
     for (int i = 0; i < kernel->symbol_count; i++) {
         p.view = kernel->symbols[i];

@@ -15,7 +15,7 @@ typedef struct prove_span {
 
 typedef struct prover {
     const model *model;
-    prove_span *spans; /* of names, by model_slot */
+    prove_span *spans; /* of names, by tl_symbol.position */
     unsigned char *states;
     int depth, branches;
 } prover;

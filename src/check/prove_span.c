@@ -137,8 +137,8 @@ static prove_span span_of_symbol(prover *p, const tl_symbol *s) {
 static prove_span span_of_name(prover *p, const tl_symbol *s) {
     if (!s || s->is_real) return ANYTHING;
     if (s->is_known) return s->is_integer ? exactly(s->integer) : ANYTHING;
-    int slot = model_slot(p->model, s);
-    if (slot < 0 || p->states[slot] == STATE_BEGUN) return ANYTHING;
+    int slot = s->position;
+    if (p->states[slot] == STATE_BEGUN) return ANYTHING;
     if (p->states[slot] == STATE_KNOWN) return p->spans[slot];
     p->states[slot] = STATE_BEGUN;
     p->spans[slot] = span_of_symbol(p, s);
@@ -217,6 +217,6 @@ prove_span prove_span_of(prover *p, const tl_expr *e) {
 
 prover prove_start(arena *memory, const model *m) {
     return (prover){.model = m,
-                    .spans = arena_array(memory, prove_span, m->slot_count),
-                    .states = arena_array(memory, unsigned char, m->slot_count)};
+                    .spans = arena_array(memory, prove_span, m->kernel->symbol_count),
+                    .states = arena_array(memory, unsigned char, m->kernel->symbol_count)};
 }

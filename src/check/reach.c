@@ -18,10 +18,10 @@ static const model_step *first_missed(const machine *mc) {
         const model_role *role = &mc->model->roles[r];
         for (int i = 0; i < role->step_count; i++) {
             const model_step *step = &role->steps[i];
-            if (!mc->is_reached[r][i]) return step;
+            if (!mc->steps[r][i].is_reached) return step;
             bool opens = step->kind == STEP_FOR || step->kind == STEP_IF;
-            bool repeats = step->kind == STEP_FOR && !mc->is_repeated[r][i];
-            if (!opens || (mc->is_reached[r][i + 1] && !repeats)) continue;
+            bool repeats = step->kind == STEP_FOR && !mc->steps[r][i].is_repeated;
+            if (!opens || (mc->steps[r][i + 1].is_reached && !repeats)) continue;
             if (!p.model) p = prove_start(mc->memory, mc->model);
             if (never_runs(&p, step)) i = step->other;
             else if (repeats && !prove_at_most(&p, &step->statement->loop, 1)) return step;

@@ -20,23 +20,18 @@ typedef struct whole {
     arena *memory;
     diag_list *diags;
     part (*parts)[MODEL_AXES_MAX]; /* by tile */
-    bool *is_block_index;          /* by slot: grid indices that say only which block is meant */
-    bool *is_stored_index;         /* by slot: those that a store has as an index */
+    bool *
+        is_block_index; /* by tl_symbol.position: grid indices that say only which block is meant */
+    bool *is_stored_index; /* the same: those that a store has as an index */
     bool adds_to_memory, has_changed, is_right;
 } whole;
 
 /* --- what the grid's indices are for ---------------------------------------------------------- */
 
-typedef struct mark_search {
-    const model *model;
-    bool *marks;
-} mark_search;
-
 static bool mark_grid(void *context, const tl_expr *e) {
-    mark_search *search = context;
+    bool *marks = context;
     bool is_grid = e->symbol && e->symbol->kind == TL_SYMBOL_GRID;
-    int slot = is_grid ? model_slot(search->model, e->symbol) : -1;
-    if (slot >= 0) search->marks[slot] = true;
+    if (is_grid) marks[e->symbol->position] = true;
     return true;
 }
 
@@ -45,11 +40,10 @@ static void read_places(whole *w, const model_step *step) {
     for (int i = 0; i < place->count; i++) {
         const tl_spot *spot = &place->items[i];
         if (spot->is_all || !spot->at) continue;
-        int slot = spot->is_block ? model_slot(w->m, spot->at->symbol) : -1;
-        if (slot >= 0) w->is_block_index[slot] = true;
-        mark_search marks = {w->m, w->is_stored_index};
+        const tl_symbol *block = spot->is_block ? spot->at->symbol : NULL;
+        if (block) w->is_block_index[block->position] = true;
         if (!spot->is_block && step->stores)
-            model_visit_lets(w->m, spot->at, false, mark_grid, &marks);
+            model_visit_lets(w->m, spot->at, false, mark_grid, w->is_stored_index);
     }
     w->adds_to_memory |= step->stores && step->accumulates;
 }
@@ -63,8 +57,7 @@ static bool find_spread(void *context, const tl_expr *e) {
     if (e->kind == TL_ELEMENT || e->kind == TL_CALL) p->is_spread = true;
     if (s && s->kind == TL_SYMBOL_LOOP) p->is_spread = true;
     if (!s || s->kind != TL_SYMBOL_GRID) return true;
-    int slot = model_slot(w->m, s);
-    bool is_plain = slot >= 0 && w->is_block_index[slot] && !w->is_stored_index[slot];
+    bool is_plain = w->is_block_index[s->position] && !w->is_stored_index[s->position];
     p->is_spread |= !is_plain || w->adds_to_memory;
     return true;
 }
@@ -183,8 +176,8 @@ static void read_copy(whole *w, const model_step *step) {
 bool rules_whole(const model *m, arena *memory, diag_list *diags) {
     whole w = {.m = m, .memory = memory, .diags = diags, .is_right = true};
     w.parts = arena_alloc_array(memory, (size_t)m->tile_count + 1, sizeof *w.parts, _Alignof(part));
-    w.is_block_index = arena_array(memory, bool, m->slot_count);
-    w.is_stored_index = arena_array(memory, bool, m->slot_count);
+    w.is_block_index = arena_array(memory, bool, m->kernel->symbol_count + 1);
+    w.is_stored_index = arena_array(memory, bool, m->kernel->symbol_count + 1);
     each_step(&w, read_copy);
     do {
         w.has_changed = false;

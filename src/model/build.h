@@ -12,6 +12,7 @@ typedef struct model_builder {
     LIST(model_turn) turns;
     LIST(str) axis_names;
     LIST(model_step) steps;
+    model_use reads[MODEL_READS_MAX]; /* of the step that is being made */
     int role, depth;
     int processes; /* of the roles so far */
 } model_builder;

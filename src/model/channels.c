@@ -15,6 +15,7 @@ static channels_process process_new(arena *memory, const model *m, int role, int
         .releases = arena_array(memory, int64_t, m->cursor_count + 1),
         .rings = arena_array(memory, channels_ring, m->tile_count + 1),
         .has_turn = arena_array(memory, bool, m->turn_count + 1),
+        .in_flight = arena_array(memory, int, m->tile_count + 1),
     };
 }
 
@@ -47,7 +48,7 @@ void channels_reset(channels *c) {
         memset(p->releases, 0, sizeof(int64_t) * (size_t)m->cursor_count);
         memset(p->rings, 0, sizeof(channels_ring) * (size_t)m->tile_count);
         memset(p->has_turn, 0, sizeof(bool) * (size_t)m->turn_count);
-        p->flights.count = 0;
+        channels_forget_flights(p);
     }
 }
 
@@ -182,8 +183,20 @@ void channels_use(channels_process *p, int tile) {
     if (tile >= 0) p->rings[tile].is_used = true;
 }
 
+/* Counts a flight's tiles when it begins, and off when it ends. */
+static void count_tiles(channels_process *p, const channels_flight *f, int by) {
+    if (f->tile >= 0) p->in_flight[f->tile] += by;
+    for (int i = 0; i < f->source_count; i++) p->in_flight[f->sources[i].tile] += by;
+}
+
 void channels_launch(const channels *c, channels_process *p, channels_flight flight) {
     list_push(c->memory, &p->flights, flight);
+    count_tiles(p, &flight, 1);
+}
+
+void channels_forget_flights(channels_process *p) {
+    for (int i = 0; i < p->flights.count; i++) count_tiles(p, &p->flights.items[i], -1);
+    p->flights.count = 0;
 }
 
 /* --- Wait and Release ------------------------------------------------------------------------- */
@@ -199,7 +212,8 @@ static bool land_products(channels_process *p, int tile, bool any, int64_t gener
     }
     for (int i = 0; i < p->flights.count; i++) {
         bool lands = i <= last && p->flights.items[i].tile >= 0;
-        if (!lands) p->flights.items[kept++] = p->flights.items[i];
+        if (lands) count_tiles(p, &p->flights.items[i], -1);
+        else p->flights.items[kept++] = p->flights.items[i];
     }
     p->flights.count = kept;
     return last >= 0;
@@ -226,7 +240,8 @@ channels_answer channels_wait_stores(channels_process *p, const tl_symbol *tenso
     int kept = 0, before = p->flights.count;
     for (int i = 0; i < before; i++) {
         bool ends = p->flights.items[i].tile < 0 && p->flights.items[i].stores == tensor;
-        if (!ends) p->flights.items[kept++] = p->flights.items[i];
+        if (ends) count_tiles(p, &p->flights.items[i], -1);
+        else p->flights.items[kept++] = p->flights.items[i];
     }
     p->flights.count = kept;
     return (channels_answer){.fault = kept < before ? CHANNELS_OK : CHANNELS_NOTHING_IN_FLIGHT};

@@ -39,6 +39,7 @@ typedef struct channels_process {
     int64_t *waits, *releases;     /* by cursor */
     channels_ring *rings;          /* by tile */
     bool *has_turn;                /* by turn */
+    int *in_flight;                /* by tile: how often flights write or read it */
     LIST(channels_flight) flights; /* in order of issue */
 } channels_process;
 
@@ -84,6 +85,11 @@ bool channels_may_fill(const channels *c, const channels_process *p, int tile, i
 
 /* --- reading and writing ---------------------------------------------------------------------- */
 
+/* A register tile of one generation that no flight has to do with: what is asked, may be. */
+static inline bool channels_is_idle(const channels *c, const channels_process *p, int number) {
+    const model_tile *t = &c->model->tiles[number];
+    return t->space == TL_REGISTER && t->stages == 1 && !p->in_flight[number];
+}
 /* The generation of a register tile that its name means: 0 of one without stages. */
 int64_t channels_meant(const channels *c, const channels_process *p, int tile);
 /* A read by this cursor (shared) of a tile; 'joins': by a product that follows others into it. */
@@ -100,6 +106,7 @@ bool channels_may_open(const channels *c, const channels_process *p, int tile);
 /* Notes that what a product reads has been its operand. */
 void channels_use(channels_process *p, int tile);
 void channels_launch(const channels *c, channels_process *p, channels_flight flight);
+void channels_forget_flights(channels_process *p);
 
 /* --- Wait and Release ------------------------------------------------------------------------- */
 

@@ -14,9 +14,8 @@ static bool visit_deep(void *context, const tl_expr *e) {
     deep_visit *d = context;
     if (!d->visit(d->context, e)) return false;
     const tl_symbol *s = e->symbol;
-    int slot = s ? model_slot(d->model, s) : -1;
-    if (slot < 0 || d->model->stamps[slot] == d->stamp) return true;
-    d->model->stamps[slot] = d->stamp;
+    if (!s || d->model->stamps[s->position] == d->stamp) return true;
+    d->model->stamps[s->position] = d->stamp;
     if (s->kind == TL_SYMBOL_CONSTANT && !s->is_known) return tl_visit(s->value, visit_deep, d);
     bool is_loop =
         d->loops && s->kind == TL_SYMBOL_LOOP && s->statement && s->statement->kind == TL_FOR;
@@ -290,35 +289,13 @@ static void link_channels(model *m) {
     }
 }
 
-static void build_slots(model *m) {
-    m->slot_count = 64;
-    while (m->slot_count < 2 * m->kernel->symbol_count) m->slot_count *= 2;
-    m->slots = arena_array(m->memory, const tl_symbol *, m->slot_count);
-    m->stamps = arena_array(m->memory, unsigned, m->slot_count);
-    m->stamp = arena_new(m->memory, unsigned);
-    for (int i = 0; i < m->kernel->symbol_count; i++) {
-        const tl_symbol *symbol = m->kernel->symbols[i];
-        uintptr_t hash = ((uintptr_t)symbol >> 4) * 0x9E3779B1u;
-        int at = (int)(hash & (uintptr_t)(m->slot_count - 1));
-        while (m->slots[at] && m->slots[at] != symbol) at = (at + 1) & (m->slot_count - 1);
-        m->slots[at] = symbol;
-    }
-}
-
-int model_slot(const model *m, const tl_symbol *symbol) {
-    if (!symbol) return -1;
-    uintptr_t hash = ((uintptr_t)symbol >> 4) * 0x9E3779B1u;
-    int at = (int)(hash & (uintptr_t)(m->slot_count - 1));
-    while (m->slots[at]) {
-        if (m->slots[at] == symbol) return at;
-        at = (at + 1) & (m->slot_count - 1);
-    }
-    return -1;
-}
-
 model *model_build(arena *memory, tl_kernel *kernel) {
     model *m = arena_new(memory, model);
-    *m = (model){.memory = memory, .kernel = kernel, .stages_most = 1};
+    *m = (model){.memory = memory,
+                 .kernel = kernel,
+                 .stages_most = 1,
+                 .stamps = arena_array(memory, unsigned, kernel->symbol_count + 1),
+                 .stamp = arena_new(memory, unsigned)};
     model_builder b = {.model = m, .role = -1};
     LIST(tl_statement *) roles = {0};
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
@@ -365,7 +342,6 @@ model *model_build(arena *memory, tl_kernel *kernel) {
     model_build_layouts(m);
     model_build_warps(m);
     model_build_traffic(m);
-    build_slots(m);
     return m;
 }
 

@@ -87,6 +87,7 @@ typedef struct model_use {
     int cursor;                /* shared: by which the generation is found; -1: no Wait names it */
     const tl_symbol *symbol;   /* as written: a view, perhaps */
     const tl_operand *operand; /* of a Compute; NULL when it is in an expression or a Copy */
+    signed char axes[MODEL_AXES_MAX]; /* which axis of it each of the target's is; -1: none */
     diag_range range;
     str name;
 } model_use;
@@ -121,11 +122,12 @@ typedef struct model_step {
     tl_statement *statement;
     int other; /* FOR, IF, TILES: the matching end; the ends: their beginning */
     int depth; /* loops around it */
-    model_use reads[MODEL_READS_MAX];
+    model_use *reads;
     int read_count;
     model_use target; /* tile -1 when it is none */
     bool has_target;
     bool accumulates, is_async;
+    bool opens;              /* an asynchronous product that begins a generation of a ring */
     int contracted;          /* axis id, of a GEMM; -1 when not known */
     const tl_symbol *stores; /* Copy to global: the tensor or view */
     const tl_symbol *loads;  /* Copy from global */
@@ -182,9 +184,7 @@ typedef struct model {
     const tl_symbol **axis_symbols; /* index of that name; NULL when there is none */
     int axis_name_count;
     int stages_most;          /* largest `stages` */
-    const tl_symbol **slots;  /* open hash: where the machine keeps a symbol's value */
-    int slot_count;           /* a power of two */
-    unsigned *stamps, *stamp; /* by slot: what model_visit_lets has been to */
+    unsigned *stamps, *stamp; /* by tl_symbol.position: what model_visit_lets has been to */
 } model;
 
 /* Builds the model. Total: what cannot be resolved is left out (others report it), and what is
@@ -192,7 +192,6 @@ typedef struct model {
  */
 model *model_build(arena *memory, tl_kernel *kernel);
 
-int model_slot(const model *m, const tl_symbol *symbol); /* -1: none */
 /* The tile of a variable, or of what it is a view of, in a space; -1: there is none. */
 int model_find_tile(const model *m, const tl_symbol *symbol, tl_space space);
 /* By which cursor a role reads a channel under this name: a view's own, or the channel's; -1. */

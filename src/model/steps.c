@@ -1,5 +1,8 @@
 /* The steps of a role: statements with every operand resolved. */
 #include "model/build.h"
+#include "model/channels.h"
+
+#include <string.h>
 
 static model_use use_of(model_builder *b, const tl_symbol *symbol, tl_space space,
                         diag_range range) {
@@ -27,7 +30,8 @@ typedef struct reader {
 
 static void add_read(model_builder *b, model_step *step, model_use use) {
     if (use.tile < 0) return;
-    if (step->read_count < MODEL_READS_MAX) step->reads[step->read_count++] = use;
+    step->reads = b->reads;
+    if (step->read_count < MODEL_READS_MAX) b->reads[step->read_count++] = use;
     else
         model_build_beyond(b, (model_limit){MODEL_READS_MAX, "this statement",
                                             "tiles that it reads", step->statement->range});
@@ -166,7 +170,22 @@ static bool finds_no_data(void *context, const tl_expr *e) {
     return e->kind != TL_ELEMENT || (e->space != TL_REGISTER && e->space != TL_SHARED);
 }
 
+static void match_target(model_builder *b, model_step *step) {
+    const model_tile *target = &b->tiles.items[step->target.tile];
+    step->opens = step->kind == STEP_COMPUTE && step->is_async && !step->accumulates &&
+                  channels_is_ring(target);
+    for (int i = 0; i < step->read_count; i++) {
+        model_use *use = &step->reads[i];
+        for (int k = 0; k < target->axis_count; k++)
+            use->axes[k] =
+                (signed char)model_axis_of(&b->tiles.items[use->tile], target->axes[k].id);
+    }
+}
+
 void model_build_step(model_builder *b, model_step step) {
+    step.reads = arena_array(b->model->memory, model_use, step.read_count);
+    if (step.read_count) memcpy(step.reads, b->reads, sizeof *b->reads * (size_t)step.read_count);
+    if (step.has_target) match_target(b, &step);
     list_push(b->model->memory, &b->steps, step);
 }
 

@@ -64,78 +64,81 @@ bool tl_expr_is_index_like(const tl_expr *e) {
 
 /* --- arithmetic ------------------------------------------------------------------------------- */
 
-static tl_value of_integer(int64_t integer) {
-    return (tl_value){.integer = integer};
+/* As tl_value, but in two registers. */
+typedef struct worth {
+    enum { WORTH_NONE, WORTH_INTEGER, WORTH_REAL } kind;
+    union {
+        int64_t integer;
+        double real;
+    };
+} worth;
+
+static const worth NONE = {.kind = WORTH_NONE};
+
+static worth of_integer(int64_t integer) {
+    return (worth){.kind = WORTH_INTEGER, .integer = integer};
 }
 
-static tl_value of_real(double real) {
-    return (tl_value){.is_real = true, .real = real};
+static worth of_real(double real) {
+    return (worth){.kind = WORTH_REAL, .real = real};
 }
 
-static double real_of(tl_value v) {
-    return v.is_real ? v.real : (double)v.integer;
+static bool is_real(worth v) {
+    return v.kind == WORTH_REAL;
 }
 
-static bool is_true(tl_value v) {
-    return v.is_real ? v.real != 0 : v.integer != 0;
+static double real_of(worth v) {
+    return is_real(v) ? v.real : (double)v.integer;
 }
 
-static bool to_integer(double real, tl_value *out) {
-    if (!(real >= -9.2e18 && real <= 9.2e18)) return false;
-    *out = of_integer((int64_t)real);
-    return true;
+static bool is_true(worth v) {
+    return is_real(v) ? v.real != 0 : v.integer != 0;
 }
 
-static bool divide(tl_division division, tl_value a, tl_value b, tl_value *out) {
-    if (a.is_real || b.is_real || division == TL_DIVIDE_REAL) {
-        *out = of_real(real_of(a) / real_of(b));
-        return true;
-    }
-    if (b.integer == 0 || (a.integer == INT64_MIN && b.integer == -1)) return false;
+static worth to_integer(double real) {
+    return real >= -9.2e18 && real <= 9.2e18 ? of_integer((int64_t)real) : NONE;
+}
+
+static worth divide(tl_division division, worth a, worth b) {
+    if (is_real(a) || is_real(b) || division == TL_DIVIDE_REAL)
+        return of_real(real_of(a) / real_of(b));
+    if (b.integer == 0 || (a.integer == INT64_MIN && b.integer == -1)) return NONE;
     int64_t quotient = a.integer / b.integer, rest = a.integer % b.integer;
     bool is_same_sign = (rest < 0) == (b.integer < 0);
     if (division == TL_DIVIDE_UP && rest != 0 && is_same_sign) quotient++;
     if (division == TL_DIVIDE_DOWN && rest != 0 && !is_same_sign) quotient--;
-    *out = of_integer(quotient);
-    return division != TL_DIVIDE_UNKNOWN;
+    return division == TL_DIVIDE_UNKNOWN ? NONE : of_integer(quotient);
 }
 
-static bool modulo(tl_value a, tl_value b, tl_value *out) {
-    if (a.is_real || b.is_real) {
+static worth modulo(worth a, worth b) {
+    if (is_real(a) || is_real(b)) {
         double y = real_of(b), rest = fmod(real_of(a), y);
-        *out = of_real(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
-        return true;
+        return of_real(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
     }
-    if (b.integer == 0) return false;
-    if (b.integer == -1) {
-        *out = of_integer(0);
-        return true;
-    }
+    if (b.integer == 0) return NONE;
+    if (b.integer == -1) return of_integer(0);
     int64_t rest = a.integer % b.integer;
-    *out = of_integer(rest != 0 && (rest < 0) != (b.integer < 0) ? rest + b.integer : rest);
-    return true;
+    return of_integer(rest != 0 && (rest < 0) != (b.integer < 0) ? rest + b.integer : rest);
 }
 
-static bool arithmetic(const tl_expr *e, tl_value a, tl_value b, tl_value *out) {
-    if (e->operator== TL_OVER) return divide(e->division, a, b, out);
-    if (e->operator== TL_MODULO) return modulo(a, b, out);
-    if (a.is_real || b.is_real) {
+static worth arithmetic(const tl_expr *e, worth a, worth b) {
+    if (e->operator== TL_OVER) return divide(e->division, a, b);
+    if (e->operator== TL_MODULO) return modulo(a, b);
+    if (is_real(a) || is_real(b)) {
         double x = real_of(a), y = real_of(b);
-        *out = of_real(e->operator== TL_PLUS ? x + y : e->operator== TL_MINUS ? x - y : x * y);
-        return true;
+        return of_real(e->operator== TL_PLUS ? x + y : e->operator== TL_MINUS ? x - y : x * y);
     }
     int64_t result;
     bool overflows = e->operator== TL_PLUS ? __builtin_add_overflow(a.integer, b.integer, &result)
                      : e->operator== TL_MINUS
                          ? __builtin_sub_overflow(a.integer, b.integer, &result)
                          : __builtin_mul_overflow(a.integer, b.integer, &result);
-    *out = of_integer(result);
-    return !overflows;
+    return overflows ? NONE : of_integer(result);
 }
 
-static bool compare(tl_operator operator, tl_value a, tl_value b) {
+static bool compare(tl_operator operator, worth a, worth b) {
     int order;
-    if (a.is_real || b.is_real) {
+    if (is_real(a) || is_real(b)) {
         double x = real_of(a), y = real_of(b);
         if (isnan(x) || isnan(y)) return operator== TL_NOT_EQUAL;
         order = (x > y) - (x < y);
@@ -154,129 +157,147 @@ static bool compare(tl_operator operator, tl_value a, tl_value b) {
 
 /* --- expressions ------------------------------------------------------------------------------ */
 
-typedef struct evaluation {
-    tl_lookup *lookup;
-    void *context;
-    int depth;
-} evaluation;
+static worth compound(tl_values *ev, const tl_expr *e, int depth);
+static worth unknown_name(tl_values *ev, const tl_expr *e, int depth);
 
-static bool value_of(evaluation *ev, const tl_expr *e, tl_value *out);
+/* Most of an expression are numbers, and names whose values are known. */
+__attribute__((always_inline)) static inline worth value_of(tl_values *ev, const tl_expr *e,
+                                                            int depth) {
+    if (!e) return NONE;
+    if (e->kind == TL_INTEGER) return of_integer(e->integer);
+    if (e->kind != TL_NAME) return compound(ev, e, depth);
+    bool is_known = ev->is_known && e->symbol && ev->is_known[e->symbol->position];
+    return is_known ? of_integer(ev->integers[e->symbol->position]) : unknown_name(ev, e, depth);
+}
 
-static bool name_value(evaluation *ev, const tl_expr *e, tl_value *out) {
+static worth ask(tl_values *ev, const tl_expr *e) {
+    tl_value v = {0};
+    if (!ev->lookup || !ev->lookup(ev->context, e, &v)) return NONE;
+    return v.is_real ? of_real(v.real) : of_integer(v.integer);
+}
+
+static worth unknown_name(tl_values *ev, const tl_expr *e, int depth) {
     const tl_symbol *symbol = e->symbol;
-    bool is_constant = e->kind == TL_NAME && symbol && symbol->kind == TL_SYMBOL_CONSTANT;
-    if (is_constant && symbol->is_known) {
-        *out = symbol->is_integer ? of_integer(symbol->integer) : of_real(symbol->number);
-        return true;
-    }
-    if (ev->lookup && ev->lookup(ev->context, e, out)) return true;
-    return is_constant && symbol->value && value_of(ev, symbol->value, out);
+    bool is_constant = symbol && symbol->kind == TL_SYMBOL_CONSTANT;
+    if (is_constant && symbol->is_known)
+        return symbol->is_integer ? of_integer(symbol->integer) : of_real(symbol->number);
+    worth v = ask(ev, e);
+    if (v.kind || !is_constant) return v;
+    v = depth < DEPTH_MAX ? value_of(ev, symbol->value, depth + 1) : NONE;
+    if (ev->is_known && v.kind == WORTH_INTEGER) tl_values_set(ev, symbol, v.integer);
+    return v;
 }
 
-static bool least_or_most(evaluation *ev, const tl_expr *e, tl_value *out) {
-    bool wants_most = e->function == TL_FUNCTION_MAX;
-    bool is_real = false;
+static worth least_or_most(tl_values *ev, const tl_expr *e, int depth) {
+    bool wants_most = e->function == TL_FUNCTION_MAX, has_real = false;
+    worth best = NONE;
     for (int i = 0; i < e->item_count; i++) {
-        tl_value item;
-        if (!value_of(ev, e->items[i], &item)) return false;
-        is_real |= item.is_real;
-        bool takes = i == 0 || compare(wants_most ? TL_GREATER : TL_LESS, item, *out);
-        if (takes || isnan(real_of(*out))) *out = item;
+        worth item = value_of(ev, e->items[i], depth);
+        if (!item.kind) return NONE;
+        has_real |= is_real(item);
+        bool takes = i == 0 || compare(wants_most ? TL_GREATER : TL_LESS, item, best);
+        if (takes || isnan(real_of(best))) best = item;
     }
-    if (is_real) *out = of_real(real_of(*out));
-    return e->item_count > 0;
+    return has_real ? of_real(real_of(best)) : best;
 }
 
-static bool call(evaluation *ev, const tl_expr *e, tl_value *out) {
-    if (e->function == TL_FUNCTION_MIN || e->function == TL_FUNCTION_MAX) {
-        return least_or_most(ev, e, out);
-    }
-    if (tl_function_is_asked(e->function)) return ev->lookup && ev->lookup(ev->context, e, out);
-    tl_value x;
-    if (e->item_count < 1 || !value_of(ev, e->items[0], &x)) return false;
+static worth call(tl_values *ev, const tl_expr *e, int depth) {
+    if (e->function == TL_FUNCTION_MIN || e->function == TL_FUNCTION_MAX)
+        return least_or_most(ev, e, depth);
+    if (tl_function_is_asked(e->function)) return ask(ev, e);
+    worth x = e->item_count < 1 ? NONE : value_of(ev, e->items[0], depth);
+    if (!x.kind) return NONE;
     switch (e->function) {
     case TL_FUNCTION_SELECT:
-        return e->item_count == 3 && value_of(ev, e->items[is_true(x) ? 1 : 2], out);
-    case TL_FUNCTION_CEIL:
-    case TL_FUNCTION_FLOOR:
-        *out = x;
-        if (!x.is_real) return true;
-        return to_integer(e->function == TL_FUNCTION_CEIL ? ceil(x.real) : floor(x.real), out);
+        return e->item_count == 3 ? value_of(ev, e->items[is_true(x) ? 1 : 2], depth) : NONE;
+    case TL_FUNCTION_CEIL: return is_real(x) ? to_integer(ceil(x.real)) : x;
+    case TL_FUNCTION_FLOOR: return is_real(x) ? to_integer(floor(x.real)) : x;
     case TL_FUNCTION_ABS:
-        if (!x.is_real && x.integer == INT64_MIN) return false;
-        *out =
-            x.is_real ? of_real(fabs(x.real)) : of_integer(x.integer < 0 ? -x.integer : x.integer);
-        return true;
+        if (is_real(x)) return of_real(fabs(x.real));
+        if (x.integer == INT64_MIN) return NONE;
+        return of_integer(x.integer < 0 ? -x.integer : x.integer);
     default: break;
     }
     const tl_operation_facts *f = tl_facts(tl_function_operation(e->function));
-    if (f->of) *out = of_real(f->of(real_of(x), 0, 0));
-    return f->of != NULL;
+    return f->of ? of_real(f->of(real_of(x), 0, 0)) : NONE;
 }
 
-static bool binary(evaluation *ev, const tl_expr *e, tl_value *out) {
-    tl_value a, b;
-    if (!value_of(ev, e->left, &a)) return false;
-    if (e->operator== TL_AND || e->operator== TL_OR) {
-        bool decides = is_true(a) == (e->operator== TL_OR);
-        if (!decides && !value_of(ev, e->right, &b)) return false;
-        *out = of_integer(decides ? is_true(a) : is_true(b));
-        return true;
-    }
-    if (!value_of(ev, e->right, &b)) return false;
-    if (e->operator<TL_LESS) return arithmetic(e, a, b, out);
-    *out = of_integer(compare(e->operator, a, b));
-    return true;
+static worth binary(tl_values *ev, const tl_expr *e, int depth) {
+    worth a = value_of(ev, e->left, depth);
+    if (!a.kind) return NONE;
+    bool joins = e->operator== TL_AND || e->operator== TL_OR;
+    if (joins && is_true(a) == (e->operator== TL_OR)) return of_integer(is_true(a));
+    worth b = value_of(ev, e->right, depth);
+    if (!b.kind) return NONE;
+    if (joins) return of_integer(is_true(b));
+    return e->operator<TL_LESS ? arithmetic(e, a, b) : of_integer(compare(e->operator, a, b));
 }
 
-static bool value_of_kind(evaluation *ev, const tl_expr *e, tl_value *out) {
-    tl_value x;
+static worth negated(worth x) {
+    if (is_real(x)) return of_real(-x.real);
+    return !x.kind || x.integer == INT64_MIN ? NONE : of_integer(-x.integer);
+}
+
+static worth compound(tl_values *ev, const tl_expr *e, int depth) {
+    if (depth >= DEPTH_MAX) return NONE;
     switch (e->kind) {
-    case TL_INTEGER: *out = of_integer(e->integer); return true;
-    case TL_NUMBER: *out = of_real(e->number); return true;
-    case TL_NAME:
-    case TL_ELEMENT: return name_value(ev, e, out);
-    case TL_CALL: return call(ev, e, out);
-    case TL_NEGATE:
-        if (!value_of(ev, e->left, &x)) return false;
-        if (!x.is_real && x.integer == INT64_MIN) return false;
-        *out = x.is_real ? of_real(-x.real) : of_integer(-x.integer);
-        return true;
-    case TL_NOT:
-        if (!value_of(ev, e->left, &x)) return false;
-        *out = of_integer(!is_true(x));
-        return true;
-    case TL_BINARY: return binary(ev, e, out);
+    case TL_NUMBER: return of_real(e->number);
+    case TL_ELEMENT: return ask(ev, e);
+    case TL_CALL: return call(ev, e, depth + 1);
+    case TL_NEGATE: return negated(value_of(ev, e->left, depth + 1));
+    case TL_NOT: {
+        worth x = value_of(ev, e->left, depth + 1);
+        return x.kind ? of_integer(!is_true(x)) : NONE;
     }
-    return false;
-}
-
-static bool value_of(evaluation *ev, const tl_expr *e, tl_value *out) {
-    if (!e || ev->depth >= DEPTH_MAX) return false;
-    ev->depth++;
-    bool is_found = value_of_kind(ev, e, out);
-    ev->depth--;
-    return is_found;
+    case TL_BINARY: return binary(ev, e, depth + 1);
+    default: return NONE;
+    }
 }
 
 bool tl_evaluate(const tl_expr *e, tl_lookup *lookup, void *context, tl_value *value) {
-    evaluation ev = {.lookup = lookup, .context = context};
-    *value = (tl_value){0};
-    return value_of(&ev, e, value);
+    worth v = value_of(&(tl_values){.lookup = lookup, .context = context}, e, 0);
+    *value = (tl_value){.is_real = is_real(v)};
+    if (is_real(v)) value->real = v.real;
+    else if (v.kind) value->integer = v.integer;
+    return v.kind != WORTH_NONE;
+}
+
+tl_values tl_values_new(arena *memory, const tl_kernel *kernel, tl_lookup *lookup, void *context) {
+    size_t count = (size_t)kernel->symbol_count + 1;
+    return (tl_values){.integers = arena_array(memory, int64_t, count),
+                       .is_known = arena_array(memory, bool, count),
+                       .lookup = lookup,
+                       .context = context};
+}
+
+void tl_values_set(tl_values *values, const tl_symbol *symbol, int64_t value) {
+    if (!symbol) return;
+    values->integers[symbol->position] = value;
+    values->is_known[symbol->position] = true;
+}
+
+void tl_values_forget(tl_values *values, const tl_symbol *symbol) {
+    if (symbol) values->is_known[symbol->position] = false;
+}
+
+bool tl_values_integer(tl_values *values, const tl_expr *e, int64_t *value) {
+    worth v = value_of(values, e, 0);
+    if (v.kind != WORTH_INTEGER) return false;
+    *value = v.integer;
+    return true;
 }
 
 bool tl_known_integer(const tl_expr *e, int64_t *value) {
-    tl_value v;
-    bool is_known = tl_evaluate(e, NULL, NULL, &v) && !v.is_real;
-    if (is_known) *value = v.integer;
-    return is_known;
+    worth v = value_of(&(tl_values){0}, e, 0);
+    if (v.kind != WORTH_INTEGER) return false;
+    *value = v.integer;
+    return true;
 }
 
 bool tl_known_number(const tl_expr *e, double *value) {
-    tl_value v;
-    bool is_known = tl_evaluate(e, NULL, NULL, &v);
-    if (is_known) *value = real_of(v);
-    return is_known;
+    worth v = value_of(&(tl_values){0}, e, 0);
+    if (v.kind) *value = real_of(v);
+    return v.kind != WORTH_NONE;
 }
 
 /* --- linear forms ----------------------------------------------------------------------------- */

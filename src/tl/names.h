@@ -224,6 +224,23 @@ typedef bool tl_lookup(void *context, const tl_expr *e, tl_value *value);
  */
 bool tl_evaluate(const tl_expr *e, tl_lookup *lookup, void *context, tl_value *value);
 
+/* Integers of a kernel's names, by tl_symbol.position: those that are set, and of lets what they
+ * came to when they were first asked for. 'lookup' has the others.
+ */
+typedef struct tl_values {
+    int64_t *integers;
+    bool *is_known; /* NULL: all are asked for again and again */
+    tl_lookup *lookup;
+    void *context;
+} tl_values;
+
+tl_values tl_values_new(arena *memory, const tl_kernel *kernel, tl_lookup *lookup, void *context);
+/* Nothing where there is no symbol. */
+void tl_values_set(tl_values *values, const tl_symbol *symbol, int64_t value);
+void tl_values_forget(tl_values *values, const tl_symbol *symbol);
+/* As tl_evaluate; false when the value is no integer, too. */
+bool tl_values_integer(tl_values *values, const tl_expr *e, int64_t *value);
+
 /* Whether a bound expression is real, and whether an index or a table's value takes part in it. */
 bool tl_expr_is_real(const tl_expr *e);
 bool tl_expr_is_index_like(const tl_expr *e);

@@ -206,12 +206,12 @@ static int judge_text(const char *file, str source, int runs, arena *memory) {
     for (tl_kernel *k = program->first; k; k = k->next) {
         if (!check_code(k, NULL, memory, &diags, &facts)) return -1;
         subject s = {file, source, &facts, extents_choose(memory, facts.model), memory};
-        extents_values values = extents_values_new(memory, s.x);
+        extents_values *values = extents_values_new(memory, s.x);
         extents_run run;
         s.x->runs = &run;
         s.x->run_count = 1;
         for (int i = 0; i < runs * TRIES && tried < runs; i++) {
-            if (!draw(s.x, &values, &run)) continue;
+            if (!draw(s.x, values, &run)) continue;
             tried++;
             if (!holds(&s)) return -2;
         }
