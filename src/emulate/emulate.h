@@ -31,20 +31,6 @@ emulate_module *emulate_read(arena *memory, str ptx, diag_list *diagnostics);
 /* The module's variables in global memory, as they begin. NULL when it has none. */
 uint8_t *emulate_variables(const emulate_module *module, arena *memory);
 
-typedef struct emulate_entry {
-    str name;
-    uint32_t parameter_bytes;  /* of the parameter image */
-    uint32_t local_bytes;      /* a thread */
-    uint32_t threads_required; /* .reqntid's product; 0 when unsaid */
-    uint32_t threads_most;     /* .maxntid's product; 0 when unsaid */
-} emulate_entry;
-
-int emulate_entry_count(const emulate_module *module);
-emulate_entry emulate_entry_at(const emulate_module *module, int index);
-/* Offset and size of a parameter in the image; false past the last. */
-bool emulate_parameter_at(const emulate_module *module, int entry, int index, uint32_t *offset,
-                          uint32_t *bytes);
-
 /* Global memory that the kernel may touch. Guard bands are infinite: any address outside a buffer
  * is found, also one that is in another buffer by chance.
  */

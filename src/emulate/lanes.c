@@ -8,6 +8,7 @@
 
 /* One expression serves signed and unsigned types, and stores cut to the result's width. */
 #pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #ifdef __clang__
@@ -24,94 +25,37 @@
 __extension__ typedef unsigned __int128 wide_unsigned;
 __extension__ typedef __int128 wide_signed;
 
-/* For each type: the row's cell, the value in an expression, and the ways in and out. */
-#define CELL_u8 uint32_t
-#define CELL_s8 uint32_t
-#define CELL_u16 uint32_t
-#define CELL_s16 uint32_t
-#define CELL_u32 uint32_t
-#define CELL_s32 uint32_t
-#define CELL_u64 uint64_t
-#define CELL_s64 uint64_t
-#define CELL_f16 uint32_t
-#define CELL_bf16 uint32_t
-#define CELL_f32 float
-#define CELL_f32z float
-#define CELL_f64 double
-#define VALUE_u8 uint8_t
-#define VALUE_s8 int8_t
-#define VALUE_u16 uint16_t
-#define VALUE_s16 int16_t
-#define VALUE_u32 uint32_t
-#define VALUE_s32 int32_t
-#define VALUE_u64 uint64_t
-#define VALUE_s64 int64_t
-#define VALUE_f16 float
-#define VALUE_bf16 float
-#define VALUE_f32 float
-#define VALUE_f32z float
-#define VALUE_f64 double
-#define GET_u8(c) (uint8_t)(c)
-#define GET_s8(c) (int8_t)(c)
-#define GET_u16(c) (uint16_t)(c)
-#define GET_s16(c) (int16_t)(c)
-#define GET_u32(c) (c)
-#define GET_s32(c) (int32_t)(c)
-#define GET_u64(c) (c)
-#define GET_s64(c) (int64_t)(c)
-#define GET_f16(c) number_from_f16((c)&0xffffu)
-#define GET_bf16(c) number_from_bf16(c)
-#define GET_f32(c) (c)
-#define GET_f32z(c) number_flush(c)
-#define GET_f64(c) (c)
-/* Narrow results fill the word by their sign: a wider read of the register sees the number. */
-#define PUT_u8(v) (uint32_t)(uint8_t)(v)
-#define PUT_s8(v) (uint32_t)(int32_t)(int8_t)(v)
-#define PUT_u16(v) (uint32_t)(uint16_t)(v)
-#define PUT_s16(v) (uint32_t)(uint16_t)(v)
-#define PUT_u32(v) (uint32_t)(v)
-#define PUT_s32(v) (uint32_t)(v)
-#define PUT_u64(v) (uint64_t)(v)
-#define PUT_s64(v) (uint64_t)(v)
-#define PUT_f16(v) number_to_f16(v)
-#define PUT_bf16(v) number_to_bf16(v)
-#define PUT_f32(v) (v)
-#define PUT_f64(v) (v)
-#define UINT_u8 uint8_t
-#define UINT_u16 uint16_t
-#define UINT_s16 uint16_t
-#define UINT_u32 uint32_t
-#define UINT_s32 uint32_t
-#define UINT_u64 uint64_t
-#define UINT_s64 uint64_t
-#define INT_u8 uint8_t
-#define INT_s8 int8_t
-#define INT_u16 uint16_t
-#define INT_s16 int16_t
-#define INT_u32 uint32_t
-#define INT_s32 int32_t
-#define INT_u64 uint64_t
-#define INT_s64 int64_t
-#define FLOAT_f32 float
-#define FLOAT_f64 double
+/* A type's cell in a row, its value in an expression, and the ways in and out. */
+#define TYPE(t, cell, value, in, out)                                                              \
+    typedef cell cell_##t;                                                                         \
+    typedef value value_##t;                                                                       \
+    NUMBER_INLINE value get_##t(cell c) {                                                          \
+        return in;                                                                                 \
+    }                                                                                              \
+    __attribute__((unused)) NUMBER_INLINE cell put_##t(value v) { /* nobody writes f32z */         \
+        return out;                                                                                \
+    }
+#define INTEGER(t, cell, value, out, least, most)                                                  \
+    TYPE(t, cell, value, (value)c, out)                                                            \
+    static const value least_##t = least, most_##t = most;
+/* Bytes fill the word by their sign: a wider read of the register sees the number. */
+INTEGER(u8, uint32_t, uint8_t, v, 0, UINT8_MAX)
+INTEGER(s8, uint32_t, int8_t, (uint32_t)v, INT8_MIN, INT8_MAX)
+INTEGER(u16, uint32_t, uint16_t, v, 0, UINT16_MAX)
+INTEGER(s16, uint32_t, int16_t, (uint16_t)v, INT16_MIN, INT16_MAX)
+INTEGER(u32, uint32_t, uint32_t, v, 0, UINT32_MAX)
+INTEGER(s32, uint32_t, int32_t, (uint32_t)v, INT32_MIN, INT32_MAX)
+INTEGER(u64, uint64_t, uint64_t, v, 0, UINT64_MAX)
+INTEGER(s64, uint64_t, int64_t, (uint64_t)v, INT64_MIN, INT64_MAX)
+TYPE(f16, uint32_t, float, number_from_f16(c & 0xffffu), number_to_f16(v))
+TYPE(bf16, uint32_t, float, number_from_bf16(c), number_to_bf16(v))
+TYPE(f32, float, float, c, v)
+TYPE(f32z, float, float, number_flush(c), v)
+TYPE(f64, double, double, c, v)
+#undef TYPE
+#undef INTEGER
 #define FORMAT_f16 NUMBER_F16
 #define FORMAT_bf16 NUMBER_BF16
-#define MIN_u8 0
-#define MIN_s8 INT8_MIN
-#define MIN_u16 0
-#define MIN_s16 INT16_MIN
-#define MIN_u32 0
-#define MIN_s32 INT32_MIN
-#define MIN_u64 0
-#define MIN_s64 INT64_MIN
-#define MAX_u8 UINT8_MAX
-#define MAX_s8 INT8_MAX
-#define MAX_u16 UINT16_MAX
-#define MAX_s16 INT16_MAX
-#define MAX_u32 UINT32_MAX
-#define MAX_s32 INT32_MAX
-#define MAX_u64 UINT64_MAX
-#define MAX_s64 INT64_MAX
 #define ROUND_f32(x, how) how##f(x)
 #define ROUND_f16(x, how) how##f(x)
 #define ROUND_bf16(x, how) how##f(x)
@@ -281,10 +225,6 @@ NUMBER_INLINE float divide_approx(float x, float y) {
     return number_canonical(x / y);
 }
 
-NUMBER_INLINE float inverse_root(float x) {
-    return number_canonical(1.0f / sqrtf(x));
-}
-
 /* 2^x within 1 ulp (exact for whole x): a polynomial on [-1/2, 1/2], scaled in two steps so that
  * subnormal results round once. No branch, so that it vectorises.
  */
@@ -341,24 +281,17 @@ NUMBER_INLINE int64_t to_signed(double x, double least_value, double past) {
                              : (int64_t)x;
 }
 
-NUMBER_INLINE uint32_t to_u8(double x) {
-    return (uint32_t)to_signed(x, 0.0, 0x1p8);
-}
-NUMBER_INLINE int32_t to_s8(double x) {
-    return (int32_t)to_signed(x, -0x1p7, 0x1p7);
-}
-NUMBER_INLINE uint32_t to_u16(double x) {
-    return (uint32_t)to_signed(x, 0.0, 0x1p16);
-}
-NUMBER_INLINE int32_t to_s16(double x) {
-    return (int32_t)to_signed(x, -0x1p15, 0x1p15);
-}
-NUMBER_INLINE uint32_t to_u32(double x) {
-    return (uint32_t)to_signed(x, 0.0, 0x1p32);
-}
-NUMBER_INLINE int32_t to_s32(double x) {
-    return (int32_t)to_signed(x, -0x1p31, 0x1p31);
-}
+#define TO(t, least_value, past)                                                                   \
+    NUMBER_INLINE int64_t to_##t(double x) {                                                       \
+        return to_signed(x, least_value, past);                                                    \
+    }
+TO(u8, 0.0, 0x1p8)
+TO(s8, -0x1p7, 0x1p7)
+TO(u16, 0.0, 0x1p16)
+TO(s16, -0x1p15, 0x1p15)
+TO(u32, 0.0, 0x1p32)
+TO(s32, -0x1p31, 0x1p31)
+#undef TO
 
 NUMBER_INLINE int64_t to_s64(double x) {
     return x != x || x < -0x1p63 ? INT64_MIN : x >= 0x1p63 ? INT64_MAX : (int64_t)x;
@@ -422,17 +355,10 @@ AVX2 static void transpose_avx2(float *to, int to_stride, const float *from, int
 #endif
 
 const lanes_entry lanes_entries[] = {
-#define BYTES(T) sizeof(CELL_##T)
-#define IS_FLOAT(T) _Generic((VALUE_##T)0, float : 1, double : 1, default : 0)
-#define LANE1(spelling, id, D, A, e) {spelling, BYTES(D), 1, {BYTES(A)}, 0, IS_FLOAT(A)},
-#define LANE2(spelling, id, D, A, B, e)                                                            \
-    {spelling, BYTES(D), 2, {BYTES(A), BYTES(B)}, 0, IS_FLOAT(A)},
-#define LANE3(spelling, id, D, A, B, C, e)                                                         \
-    {spelling, BYTES(D), 3, {BYTES(A), BYTES(B), BYTES(C)}, 0, IS_FLOAT(A)},
-#define LANE4(spelling, id, D, A, B, C, W, e)                                                      \
-    {spelling, BYTES(D), 4, {BYTES(A), BYTES(B), BYTES(C), BYTES(W)}, 0, IS_FLOAT(A)},
-#define TEST1(spelling, id, A, e) {spelling, 4, 1, {BYTES(A)}, 1, IS_FLOAT(A)},
-#define TEST2(spelling, id, A, B, e) {spelling, 4, 2, {BYTES(A), BYTES(B)}, 1, IS_FLOAT(A)},
+#define IS_FLOAT(T) _Generic((value_##T)0, float : 1, double : 1, default : 0)
+#define INPUT(n, name, T) sizeof(cell_##T),
+#define LANE(spelling, id, count, is_test, D, A, inputs, e)                                        \
+    {spelling, sizeof(cell_##D), count, {inputs}, is_test, IS_FLOAT(A)},
 #include "emulate/lanes.def"
 };
 

@@ -258,9 +258,9 @@ typedef struct ptx_function {
     int32_t never; /* a predicate that nothing sets, or PTX_NONE when unused */
     uint32_t parameter_bytes, local_bytes;
     uint32_t dynamic_shared; /* where the dynamic block begins, after static variables */
-    uint32_t threads_required, threads_most;
-    uint32_t registers_most; /* .maxnreg; 0 when unsaid */
-    uint32_t blocks_least;   /* .minnctapersm; 0 when unsaid */
+    uint32_t threads_required, threads_most; /* .reqntid's and .maxntid's products; 0 when unsaid */
+    uint32_t registers_most;                 /* .maxnreg; 0 when unsaid */
+    uint32_t blocks_least;                   /* .minnctapersm; 0 when unsaid */
 } ptx_function;
 
 typedef struct ptx_file {

@@ -169,10 +169,8 @@ static void labelled(ptx_reader *r, str name) {
         }
         r->at = back;
     }
-    int32_t *bucket = &r->label_buckets[ptx_read_hash(name) % PTX_BUCKETS];
-    ptx_label label = {name, r->scope, r->function->code.count, *bucket};
-    *bucket = r->labels.count;
-    list_push(r->memory, &r->labels, label);
+    ptx_index_add(r->memory, &r->labels_by_name, ptx_read_hash(name));
+    list_push(r->memory, &r->labels, ((ptx_label){name, r->scope, r->function->code.count}));
 }
 
 static void body_statement(ptx_reader *r) {

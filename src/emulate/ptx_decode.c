@@ -103,17 +103,16 @@ static bool is_spelled(const ptx_statement *s, str words) {
 
 /* The number of the opcode, which is the same wherever it stands, as is its row. */
 static int32_t opcode_index(ptx_reader *r, const ptx_statement *s) {
-    uint32_t bucket = ptx_read_hash(s->opcode) % PTX_BUCKETS;
-    for (int32_t i = r->opcode_buckets[bucket]; i >= 0; i = r->opcodes.items[i].next)
+    ptx_index *index = &r->opcodes_by_text;
+    uint32_t hash = ptx_read_hash(s->opcode);
+    for (int32_t i = ptx_index_first(index, hash); i >= 0; i = ptx_index_next(index, i))
         if (str_equal(r->module->opcodes.items[i], s->opcode)) return i;
-    int32_t index = r->module->opcodes.count, row = 0,
-            count = (int32_t)(sizeof rows / sizeof *rows);
+    int32_t row = 0, count = (int32_t)(sizeof rows / sizeof *rows);
     while (row < count && !is_spelled(s, str_from(rows[row].spelling))) row++;
+    ptx_index_add(r->memory, index, hash);
     list_push(r->module->memory, &r->module->opcodes, s->opcode);
-    list_push(r->memory, &r->opcodes,
-              ((ptx_opcode){r->opcode_buckets[bucket], row < count ? row : -1}));
-    r->opcode_buckets[bucket] = index;
-    return index;
+    list_push(r->memory, &r->opcode_rows, row < count ? row : -1);
+    return r->opcode_rows.count - 1;
 }
 
 /* Decoding may fail after this: the instruction stays and never runs, as the read failed. */
@@ -212,7 +211,7 @@ static bool decode_row(ptx_reader *r, const ptx_statement *s, int32_t row) {
 void ptx_decode(ptx_reader *r, const ptx_statement *s) {
     int errors = r->diagnostics->error_count;
     r->opcode = opcode_index(r, s);
-    int32_t row = r->opcodes.items[r->opcode].row;
+    int32_t row = r->opcode_rows.items[r->opcode];
     bool is_decoded = row < 0            ? ptx_decode_lanes(r, s)
                       : rows[row].decode ? rows[row].decode(r, s)
                                          : decode_row(r, s, row);

@@ -21,8 +21,9 @@ static void spell(spelling *key, const char *separator, str part) {
 
 static int find_lanes(const ptx_reader *r, const spelling *key) {
     str text = {key->text, key->length};
-    int i = r->lane_buckets[ptx_read_hash(text) % PTX_BUCKETS];
-    for (; i >= 0; i = r->lane_next[i])
+    const ptx_index *index = &r->lanes_by_spelling;
+    int32_t i = ptx_index_first(index, ptx_read_hash(text));
+    for (; i >= 0; i = ptx_index_next(index, i))
         if (str_is(text, lanes_entries[i].spelling)) return i;
     return -1;
 }
@@ -255,12 +256,7 @@ bool ptx_decode_test(ptx_reader *r, const ptx_statement *s) {
 }
 
 void ptx_decode_prepare(ptx_reader *r) {
-    r->lane_buckets = arena_array(r->memory, int32_t, PTX_BUCKETS);
-    r->lane_next = arena_array(r->memory, int32_t, lanes_count);
-    for (int i = 0; i < PTX_BUCKETS; i++) r->lane_buckets[i] = -1;
-    for (int i = 0; i < lanes_count; i++) {
-        uint32_t bucket = ptx_read_hash(str_from(lanes_entries[i].spelling)) % PTX_BUCKETS;
-        r->lane_next[i] = r->lane_buckets[bucket];
-        r->lane_buckets[bucket] = i;
-    }
+    for (int i = 0; i < lanes_count; i++)
+        ptx_index_add(r->memory, &r->lanes_by_spelling,
+                      ptx_read_hash(str_from(lanes_entries[i].spelling)));
 }

@@ -26,8 +26,9 @@ static uint32_t place_hash(const ptx_place *p) {
 
 /* The latest place with this file, line and column: what inlined_at means. */
 static int32_t latest_place(const ptx_reader *r, ptx_place p) {
-    int32_t i = r->place_buckets[place_hash(&p) % PTX_BUCKETS];
-    for (; i >= 0; i = r->place_next.items[i]) {
+    const ptx_index *index = &r->places_by_line;
+    int32_t i = ptx_index_first(index, place_hash(&p));
+    for (; i >= 0; i = ptx_index_next(index, i)) {
         const ptx_place *q = &r->module->places.items[i];
         if (q->file == p.file && q->line == p.line && q->column == p.column) return i;
     }
@@ -40,12 +41,9 @@ static int32_t add_place(ptx_reader *r, ptx_place p) {
         const ptx_place *q = &r->module->places.items[found];
         if (q->parent == p.parent && str_equal(q->function, p.function)) return found;
     }
-    int32_t index = r->module->places.count;
     list_push(r->module->memory, &r->module->places, p);
-    uint32_t bucket = place_hash(&p) % PTX_BUCKETS;
-    list_push(r->memory, &r->place_next, r->place_buckets[bucket]);
-    r->place_buckets[bucket] = index;
-    return index;
+    ptx_index_add(r->memory, &r->places_by_line, place_hash(&p));
+    return r->module->places.count - 1;
 }
 
 /* .loc FILE LINE COLUMN [, function_name LABEL [+ N], inlined_at FILE LINE COLUMN] */
@@ -88,10 +86,8 @@ void ptx_lines_file(ptx_reader *r) {
 static void add_string(ptx_reader *r, str label, const char *bytes, size_t length) {
     if (!label.length) return;
     str name = str_copy(r->module->memory, (str){bytes, length});
-    int32_t *bucket = &r->string_buckets[ptx_read_hash(label) % PTX_BUCKETS];
-    ptx_string string = {label, ptx_lines_plain_name(name), *bucket};
-    *bucket = r->strings.count;
-    list_push(r->memory, &r->strings, string);
+    ptx_index_add(r->memory, &r->strings_by_label, ptx_read_hash(label));
+    list_push(r->memory, &r->strings, ((ptx_string){label, ptx_lines_plain_name(name)}));
 }
 
 /* What is after a data directive: numbers, and differences of labels. False at its end. */
@@ -147,9 +143,10 @@ void ptx_lines_finish(ptx_reader *r) {
     for (int i = 0; i < r->module->places.count; i++) {
         str *function = &r->module->places.items[i].function;
         if (!function->length) continue;
-        int32_t s = r->string_buckets[ptx_read_hash(*function) % PTX_BUCKETS];
+        const ptx_index *index = &r->strings_by_label;
+        int32_t s = ptx_index_first(index, ptx_read_hash(*function));
         while (s >= 0 && !str_equal(*function, r->strings.items[s].label))
-            s = r->strings.items[s].next;
+            s = ptx_index_next(index, s);
         if (s >= 0) *function = r->strings.items[s].text;
     }
 }

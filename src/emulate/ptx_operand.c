@@ -12,26 +12,21 @@ static int32_t new_constant(ptx_reader *r, uint64_t bits, int bytes) {
         list_push(r->module->memory, &f->constants, (uint32_t)bits);
         if (bytes == 8) list_push(r->module->memory, &f->constants, (uint32_t)(bits >> 32));
     }
-    while (r->constant_next.count < f->constants.count / LANES)
-        list_push(r->memory, &r->constant_next, -1);
     return row;
 }
 
 /* Rows that hold one number in all lanes; the same number has the same row. */
 int32_t ptx_decode_constant(ptx_reader *r, uint64_t bits, int bytes) {
     if (bytes == 4) bits &= 0xffffffffu;
-    ptx_function *f = r->function;
-    uint32_t bucket = (uint32_t)((bits * 0x9e3779b97f4a7c15u) >> 52) % PTX_BUCKETS;
-    /* Doublewords sit in rows whose link is marked by an offset. */
-    for (int32_t i = r->constant_buckets[bucket]; i >= 0; i = r->constant_next.items[i >> 1]) {
-        const uint32_t *words = f->constants.items + (i >> 1) * LANES;
-        bool is_double = i & 1;
-        uint64_t held = is_double ? words[0] | (uint64_t)words[1] << 32 : words[0];
-        if (is_double == (bytes == 8) && held == bits) return ~(i >> 1);
+    uint32_t hash = (uint32_t)((bits * 0x9e3779b97f4a7c15u) >> 52);
+    ptx_index *index = &r->known_by_bits;
+    for (int32_t i = ptx_index_first(index, hash); i >= 0; i = ptx_index_next(index, i)) {
+        const ptx_constant *known = &r->known.items[i];
+        if (known->bytes == bytes && known->bits == bits) return ~known->row;
     }
     int32_t row = new_constant(r, bits, bytes);
-    r->constant_next.items[row] = r->constant_buckets[bucket];
-    r->constant_buckets[bucket] = row << 1 | (bytes == 8);
+    ptx_index_add(r->memory, index, hash);
+    list_push(r->memory, &r->known, ((ptx_constant){bits, bytes, row}));
     return ~row;
 }
 

@@ -20,8 +20,9 @@ void ptx_read_error(ptx_reader *r, diag_id id, diag_range range, str first, str 
 /* The label of that name in the innermost scope around the use; depth counts scopes outwards. */
 static int32_t find_label(const ptx_reader *r, str name, int32_t scope) {
     int32_t best = -1, best_scope = -1;
-    int32_t i = r->label_buckets[ptx_read_hash(name) % PTX_BUCKETS];
-    for (; i >= 0; i = r->labels.items[i].next) {
+    const ptx_index *index = &r->labels_by_name;
+    int32_t i = ptx_index_first(index, ptx_read_hash(name));
+    for (; i >= 0; i = ptx_index_next(index, i)) {
         const ptx_label *label = &r->labels.items[i];
         if (label->scope <= best_scope || !str_equal(label->name, name)) continue;
         for (int32_t s = scope; s >= label->scope; s = r->scopes.items[s])
@@ -65,12 +66,7 @@ static void parameters(ptx_reader *r) {
             ptx_scan_stop(r, "'.param'");
             return;
         }
-        const char *type_at = r->at;
         if (!ptx_read_variable(r, &shape)) return;
-        /* A pointer's ".ptr .global .align 16" is about what it points to. */
-        str spelled = {type_at, (size_t)(r->at - type_at)};
-        for (size_t i = 0; i + 4 <= spelled.length; i++)
-            if (memcmp(spelled.data + i, ".ptr", 4) == 0) shape.alignment = shape.element_bytes;
         uint64_t offset = ptx_read_align(f->parameter_bytes, shape.alignment);
         if (offset + shape.bytes > 32768) {
             ptx_scan_limit(r, "bytes of parameters", 32768);
@@ -134,11 +130,12 @@ static void entry(ptx_reader *r) {
     function.row_count = 2; /* the sink */
     function.dynamic_shared = r->module_shared_end;
     r->function = &function;
-    r->labels.count = r->uses.count = r->scopes.count = r->constant_next.count = 0;
+    r->labels.count = r->uses.count = r->scopes.count = r->known.count = 0;
     r->later.count = r->doubles.count = 0;
+    ptx_index_clear(&r->labels_by_name);
+    ptx_index_clear(&r->known_by_bits);
     for (int i = 0; i < r->module_shared.count; i++)
         list_push(r->module->memory, &function.shared, r->module_shared.items[i]);
-    for (int i = 0; i < PTX_BUCKETS; i++) r->constant_buckets[i] = r->label_buckets[i] = -1;
     r->place = -1;
     list_push(r->memory, &r->scopes, -1);
     r->scope = 0;
@@ -242,12 +239,6 @@ emulate_module *emulate_read(arena *memory, str ptx, diag_list *diagnostics) {
     r->dynamic_alignment = 16;
     r->module_shared_end = PTX_SHARED_BEGIN;
     if (ptx.length > 256u << 20) ptx_scan_limit(r, "bytes of text", 256 << 20);
-    for (int i = 0; i < PTX_BUCKETS; i++) r->buckets[i] = r->string_buckets[i] = -1;
-    r->place_buckets = arena_array(memory, int32_t, PTX_BUCKETS);
-    r->constant_buckets = arena_array(memory, int32_t, PTX_BUCKETS);
-    r->opcode_buckets = arena_array(memory, int32_t, PTX_BUCKETS);
-    for (int i = 0; i < PTX_BUCKETS; i++)
-        r->place_buckets[i] = r->constant_buckets[i] = r->opcode_buckets[i] = -1;
     ptx_decode_prepare(r);
     while (!r->stopped && (ptx_scan_peek(r), r->at < r->end)) module_directive(r);
     ptx_lines_finish(r);
@@ -256,23 +247,4 @@ emulate_module *emulate_read(arena *memory, str ptx, diag_list *diagnostics) {
     if (!r->stopped && !module->entries.count && !diag_has_errors(diagnostics))
         ptx_read_error(r, DIAG_PTX_NO_ENTRY, (diag_range){0, 0}, STR(""), STR(""));
     return diag_has_errors(diagnostics) ? NULL : module;
-}
-
-int emulate_entry_count(const emulate_module *module) {
-    return module->entries.count;
-}
-
-emulate_entry emulate_entry_at(const emulate_module *module, int index) {
-    const ptx_function *f = &module->entries.items[index];
-    return (emulate_entry){f->name, f->parameter_bytes, f->local_bytes, f->threads_required,
-                           f->threads_most};
-}
-
-bool emulate_parameter_at(const emulate_module *module, int entry_index, int index,
-                          uint32_t *offset, uint32_t *bytes) {
-    const ptx_function *f = &module->entries.items[entry_index];
-    if (index < 0 || index >= f->parameters.count) return false;
-    *offset = f->parameters.items[index].offset;
-    *bytes = f->parameters.items[index].bytes;
-    return true;
 }

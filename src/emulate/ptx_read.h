@@ -14,6 +14,34 @@ enum {
     PTX_BUCKETS = 4096
 };
 
+/* Numbers 0, 1, ... by the hash of what they stand for, the latest first. */
+typedef struct ptx_index {
+    int32_t buckets[PTX_BUCKETS]; /* a number plus one; 0: empty */
+    LIST(int32_t) next;           /* of each number, likewise */
+} ptx_index;
+
+static inline int32_t ptx_index_first(const ptx_index *index, uint32_t hash) {
+    return index->buckets[hash % PTX_BUCKETS] - 1;
+}
+
+static inline int32_t ptx_index_next(const ptx_index *index, int32_t number) {
+    return index->next.items[number] - 1;
+}
+
+/* The next number. */
+static inline void ptx_index_add(arena *memory, ptx_index *index, uint32_t hash) {
+    int32_t *bucket = &index->buckets[hash % PTX_BUCKETS];
+    list_push(memory, &index->next, *bucket);
+    *bucket = index->next.count;
+}
+
+/* Forgets the latest number. */
+static inline void ptx_index_drop(ptx_index *index, uint32_t hash) {
+    index->buckets[hash % PTX_BUCKETS] = index->next.items[--index->next.count];
+}
+
+void ptx_index_clear(ptx_index *index);
+
 typedef enum ptx_operand_kind {
     PTX_OPERAND_NAME,
     PTX_OPERAND_NUMBER,
@@ -63,14 +91,11 @@ typedef struct ptx_symbol {
     ptx_space space;
     uint64_t value;
     int32_t count; /* of registers name0, name1, ...; 0 for the plain name */
-    int32_t next;  /* in the bucket */
-    uint32_t bucket;
 } ptx_symbol;
 
 typedef struct ptx_label {
     str name;
     int32_t scope, pc;
-    int32_t next; /* in the bucket */
 } ptx_label;
 
 typedef struct ptx_use {
@@ -86,7 +111,6 @@ typedef struct ptx_targets {
 typedef struct ptx_string {
     str label;
     str text;
-    int32_t next; /* in the bucket */
 } ptx_string;
 
 /* A constant row that holds an address in the dynamic block, whose start is not known yet. */
@@ -100,10 +124,11 @@ typedef struct ptx_doubles {
     int32_t first, count;
 } ptx_doubles;
 
-typedef struct ptx_opcode {
-    int32_t next; /* in the bucket */
-    int32_t row;  /* of instructions.def, or -1 */
-} ptx_opcode;
+/* One number in all lanes. */
+typedef struct ptx_constant {
+    uint64_t bits;
+    int32_t bytes, row;
+} ptx_constant;
 
 /* The value of a symbol in the dynamic block. */
 #define PTX_SHARED_LATER (1ull << 40)
@@ -116,15 +141,15 @@ typedef struct ptx_reader {
     uint32_t line; /* of 'at' */
     bool stopped;  /* after an error that leaves no way to go on */
     LIST(ptx_symbol) symbols;
-    int32_t buckets[PTX_BUCKETS];
+    ptx_index symbols_by_name;
     LIST(int32_t) scopes; /* parent of each scope of the function */
     int32_t scope;
-    LIST(ptx_label) labels;
-    int32_t label_buckets[PTX_BUCKETS];
+    LIST(ptx_label) labels; /* of the function */
+    ptx_index labels_by_name;
     LIST(ptx_use) uses;
     LIST(ptx_targets) targets;
     LIST(ptx_string) strings;
-    int32_t string_buckets[PTX_BUCKETS];
+    ptx_index strings_by_label;
     LIST(uint8_t) globals, constants;
     ptx_function *function;     /* being read */
     int32_t place;              /* of the next instruction */
@@ -133,14 +158,10 @@ typedef struct ptx_reader {
     uint32_t dynamic_alignment; /* of the dynamic block, from .extern .shared */
     LIST(ptx_later) later;
     LIST(ptx_doubles) doubles; /* of the function */
-    int32_t *place_buckets;
-    LIST(int32_t) place_next;
-    int32_t *constant_buckets;
-    LIST(int32_t) constant_next;
-    int32_t *opcode_buckets;
-    LIST(ptx_opcode) opcodes; /* by number in the module */
-    int32_t opcode;           /* of the statement */
-    int32_t *lane_buckets, *lane_next;
+    LIST(ptx_constant) known;  /* constants of the function */
+    ptx_index known_by_bits, places_by_line, opcodes_by_text, lanes_by_spelling;
+    LIST(int32_t) opcode_rows; /* in instructions.def, or -1: by number in the module */
+    int32_t opcode;            /* of the statement */
     ptx_statement statement;
 } ptx_reader;
 

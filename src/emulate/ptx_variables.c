@@ -9,9 +9,15 @@ uint32_t ptx_read_hash(str s) {
     return hash ^ hash >> 15;
 }
 
+void ptx_index_clear(ptx_index *index) {
+    memset(index->buckets, 0, sizeof index->buckets);
+    index->next.count = 0;
+}
+
 static const ptx_symbol *lookup(const ptx_reader *r, str name, bool is_range) {
-    int32_t i = r->buckets[ptx_read_hash(name) % PTX_BUCKETS];
-    for (; i >= 0; i = r->symbols.items[i].next) {
+    const ptx_index *index = &r->symbols_by_name;
+    int32_t i = ptx_index_first(index, ptx_read_hash(name));
+    for (; i >= 0; i = ptx_index_next(index, i)) {
         const ptx_symbol *s = &r->symbols.items[i];
         if ((s->count > 0) == is_range && str_equal(s->name, name)) return s;
     }
@@ -36,17 +42,14 @@ const ptx_symbol *ptx_read_find(const ptx_reader *r, str name, int32_t *index) {
 }
 
 void ptx_read_declare(ptx_reader *r, ptx_symbol symbol) {
-    symbol.bucket = ptx_read_hash(symbol.name) % PTX_BUCKETS;
-    symbol.next = r->buckets[symbol.bucket];
-    r->buckets[symbol.bucket] = r->symbols.count;
+    ptx_index_add(r->memory, &r->symbols_by_name, ptx_read_hash(symbol.name));
     list_push(r->memory, &r->symbols, symbol);
 }
 
 void ptx_read_forget(ptx_reader *r, int count) {
-    while (r->symbols.count > count) {
-        const ptx_symbol *s = &r->symbols.items[--r->symbols.count];
-        r->buckets[s->bucket] = s->next;
-    }
+    while (r->symbols.count > count)
+        ptx_index_drop(&r->symbols_by_name,
+                       ptx_read_hash(r->symbols.items[--r->symbols.count].name));
 }
 
 /* --- variables -------------------------------------------------------------------------------- */
@@ -147,19 +150,22 @@ uint64_t ptx_read_align(uint64_t value, uint64_t alignment) {
 bool ptx_read_variable(ptx_reader *r, ptx_shape *shape) {
     *shape = (ptx_shape){.alignment = 0};
     uint32_t vector = 1;
+    bool points = false;
     for (str d = ptx_scan_directive(r); d.length; d = ptx_scan_directive(r)) {
         ptx_literal literal;
-        if (str_is(d, ".align")) shape->alignment = (uint32_t)ptx_scan_number(r, &literal);
-        else if (str_is(d, ".v2")) vector = 2;
+        if (str_is(d, ".align")) {
+            /* After .ptr it speaks of what the pointer points to. */
+            uint32_t alignment = (uint32_t)ptx_scan_number(r, &literal);
+            if (!points) shape->alignment = alignment;
+        } else if (str_is(d, ".v2")) vector = 2;
         else if (str_is(d, ".v4")) vector = 4;
-        else if (str_is(d, ".ptr")) shape->alignment = shape->alignment ? shape->alignment : 0;
+        else if (str_is(d, ".ptr")) points = true;
         else if (type_bytes(d)) shape->element_bytes = type_bytes(d);
     }
     if (!shape->element_bytes) {
         ptx_scan_stop(r, "a type");
         return false;
     }
-    /* An .align after .ptr speaks of what the pointer points to, not of the parameter. */
     shape->name = ptx_scan_word(r, false);
     if (!shape->name.length) {
         ptx_scan_stop(r, "a variable's name");

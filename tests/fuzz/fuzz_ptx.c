@@ -2,7 +2,7 @@
  * harm to the process. Needs no knowledge of the text: every 8-byte parameter becomes a
  * pointer, every one of 128 bytes a tensor map.
  */
-#include "emulate/emulate.h"
+#include "emulate/ptx.h"
 
 #include <string.h>
 
@@ -23,9 +23,8 @@ static void put_map(uint8_t *to) {
     emulate_tensor_map_encode(&map, to);
 }
 
-static void run_entry(arena *memory, const emulate_module *module, int entry) {
+static void run_entry(arena *memory, const emulate_module *module, const ptx_function *e) {
     _Alignas(64) uint8_t parameters[PARAMETER_BYTES] = {0};
-    emulate_entry e = emulate_entry_at(module, entry);
     emulate_pointer pointers[POINTERS];
     emulate_buffer buffer = {.name = STR("buffer"),
                              .bytes = BUFFER_BYTES,
@@ -34,19 +33,20 @@ static void run_entry(arena *memory, const emulate_module *module, int entry) {
                              .output = true,
                              .element_bytes = 4};
     int count = 0;
-    uint32_t offset, bytes;
-    if (e.parameter_bytes > PARAMETER_BYTES) return;
-    for (int p = 0; emulate_parameter_at(module, entry, p, &offset, &bytes); p++) {
-        if (bytes == 8 && count < POINTERS) pointers[count++] = (emulate_pointer){offset, 0, 64};
-        if (bytes == EMULATE_TENSOR_MAP_BYTES) put_map(parameters + offset);
+    if (e->parameter_bytes > PARAMETER_BYTES) return;
+    for (int p = 0; p < e->parameters.count; p++) {
+        const ptx_variable *at = &e->parameters.items[p];
+        if (at->bytes == 8 && count < POINTERS)
+            pointers[count++] = (emulate_pointer){at->offset, 0, 64};
+        if (at->bytes == EMULATE_TENSOR_MAP_BYTES) put_map(parameters + at->offset);
     }
     buffer.data = arena_array(memory, uint8_t, BUFFER_BYTES);
-    emulate_launch launch = {.entry = e.name,
+    emulate_launch launch = {.entry = e->name,
                              .grid = {2, 1, 1},
                              .block = {136, 1, 1},
                              .dynamic_shared_bytes = 20480,
                              .parameters = parameters,
-                             .parameter_bytes = e.parameter_bytes,
+                             .parameter_bytes = e->parameter_bytes,
                              .buffers = &buffer,
                              .buffer_count = 1,
                              .pointers = pointers,
@@ -54,7 +54,7 @@ static void run_entry(arena *memory, const emulate_module *module, int entry) {
                              .instruction_budget = 20000,
                              .seed = 1,
                              .go_on = true};
-    if (e.threads_required) launch.block[0] = e.threads_required;
+    if (e->threads_required) launch.block[0] = e->threads_required;
     emulate_result result;
     text_buffer text;
     emulate_run(module, &launch, memory, &result);
@@ -73,8 +73,8 @@ static void read_and_run(arena *memory, str ptx) {
     text_init(&text, 1 << 20);
     diag_render_text(&diagnostics, false, &text);
     text_done(&text);
-    for (int i = 0; module && i < emulate_entry_count(module) && i < 4; i++)
-        run_entry(memory, module, i);
+    for (int i = 0; module && i < module->entries.count && i < 4; i++)
+        run_entry(memory, module, &module->entries.items[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
