@@ -80,11 +80,13 @@ str str_copy(arena *a, str s) {
 }
 
 str str_format_list(arena *a, const char *format, va_list arguments) {
+    char room[256];
     va_list again;
     va_copy(again, arguments);
-    int length = number_print_list(NULL, 0, format, again);
+    int length = number_print_list(room, sizeof room, format, again);
     va_end(again);
     if (length < 0) return (str){"", 0};
+    if ((size_t)length < sizeof room) return str_copy(a, (str){room, (size_t)length});
     char *data = arena_array(a, char, length + 1);
     number_print_list(data, (size_t)length + 1, format, arguments);
     return (str){data, (size_t)length};
@@ -296,13 +298,18 @@ void text_format(text_buffer *buffer, const char *format, ...) {
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
-    int length = number_print_list(NULL, 0, format, again);
+    size_t room = buffer->capacity - buffer->length; /* for its end, too */
+    char *end = buffer->data ? buffer->data + buffer->length : NULL;
+    int length = number_print_list(end, room, format, again);
     va_end(again);
+    bool is_there = length >= 0 && (size_t)length < room;
     if (length < 0) buffer->failed = true;
     if (length >= 0 && reserve(buffer, (size_t)length)) {
-        number_print_list(buffer->data + buffer->length, (size_t)length + 1, format, arguments);
+        char *to = buffer->data + buffer->length;
+        if (!is_there) number_print_list(to, (size_t)length + 1, format, arguments);
         buffer->length += (size_t)length;
     }
+    if (buffer->data) buffer->data[buffer->length] = 0; /* also after what did not fit */
     va_end(arguments);
 }
 

@@ -143,7 +143,8 @@ typedef struct emit_scope {
 /* --- the translation -------------------------------------------------------------------------- */
 
 typedef struct emit_line {
-    str text;
+    str text; /* without the blanks before it */
+    int indent;
     str declares; /* empty: kept whatever comes */
     const tl_statement *about;
     bool is_heading; /* of that statement */
@@ -267,8 +268,7 @@ void emit_write(emit *t, text_buffer *out); /* the kept lines */
 /* From here on lines are about the statement; returns what they were about before. */
 const tl_statement *emit_about(emit *t, const tl_statement *s);
 bool emit_mentions(str text, str name); /* as a whole word */
-bool emit_is_comment(str line);
-size_t emit_indentation(str line);
+bool emit_is_comment(const emit_line *line);
 /* The text with a value for a variable; [m16], the subscript of the only row tile, goes. */
 str emit_with(emit *t, str text, str variable, str value);
 void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)

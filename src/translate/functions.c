@@ -12,15 +12,16 @@ static str body_of(emit *t, const emit_candidate *c, const emit_parameter *param
     text_buffer body;
     text_init_in(&body, t->memory);
     const emit_line *lines = &t->lines.items[c->first];
-    bool has_braces = str_is(str_trim(lines[0].text), "{"); /* the function's own serve */
+    bool has_braces = str_is(lines[0].text, "{"); /* the function's own serve */
     int outer = c->indent - (has_braces ? 0 : EMIT_INDENT), code_lines = 0;
     for (int i = has_braces; i < c->count - has_braces; i++) {
-        str text = lines[i].text, code = str_trim(text);
-        if (emit_is_comment(text)) continue;
-        if (!text.length || text.data[0] == '#') return (str){0};
+        str code = lines[i].text;
+        if (emit_is_comment(&lines[i])) continue;
+        if (!code.length || code.data[0] == '#') return (str){0};
         for (int k = 0; k < count; k++)
             code = emit_with(t, code, parameters[k].here, parameters[k].name);
-        text_format(&body, "%*s%.*s\n", (int)emit_indentation(text) - outer, "", STR_ARGS(code));
+        text_repeat(&body, ' ', (size_t)(lines[i].indent - outer));
+        text_format(&body, "%.*s\n", STR_ARGS(code));
         code_lines++;
     }
     return code_lines < SHORTEST ? (str){0} : text_str(&body);
@@ -29,9 +30,8 @@ static str body_of(emit *t, const emit_candidate *c, const emit_parameter *param
 void emit_may_be_function(emit *t, int first, const tl_statement *s, const emit_tile *target,
                           const emit_parameter *parameters, int count) {
     if (t->failed || first >= t->lines.count) return;
-    emit_candidate c = {.first = first,
-                        .count = t->lines.count - first,
-                        .indent = (int)emit_indentation(t->lines.items[first].text)};
+    emit_candidate c = {
+        .first = first, .count = t->lines.count - first, .indent = t->lines.items[first].indent};
     c.body = body_of(t, &c, parameters, count);
     if (!c.body.length) return;
     const char *does = s->compute.target_kind == TL_ACCUMULATE ? "accumulate" : "get";
@@ -40,10 +40,9 @@ void emit_may_be_function(emit *t, int first, const tl_statement *s, const emit_
         const emit_parameter *p = &parameters[i];
         if (!emit_mentions(c.body, p->name)) continue;
         const char *comma = c.parameters.length ? ", " : "";
-        c.parameters = emit_format(t, "%.*s%s%.*s", STR_ARGS(c.parameters), comma,
-                                   STR_ARGS(p->declaration));
-        c.arguments =
-            emit_format(t, "%.*s%s%.*s", STR_ARGS(c.arguments), comma, STR_ARGS(p->here));
+        c.parameters =
+            emit_format(t, "%.*s%s%.*s", STR_ARGS(c.parameters), comma, STR_ARGS(p->declaration));
+        c.arguments = emit_format(t, "%.*s%s%.*s", STR_ARGS(c.arguments), comma, STR_ARGS(p->here));
     }
     list_push(t->memory, &t->candidates, c);
 }
@@ -66,15 +65,12 @@ static void become_call(emit *t, const emit_candidate *c, str name) {
     int kept = 0;
     for (int i = 0; i < c->count; i++) {
         if (!lines[i].is_heading) continue;
-        emit_line heading = lines[i];
-        heading.text =
-            emit_format(t, "%*s%.*s", c->indent, "", STR_ARGS(str_trim(heading.text)));
-        lines[kept++] = heading;
+        lines[kept] = lines[i];
+        lines[kept++].indent = c->indent;
     }
-    str call = emit_format(t, "%*s%.*s(%.*s);", c->indent, "", STR_ARGS(name),
-                           STR_ARGS(c->arguments));
     const tl_statement *about = lines[kept ? kept - 1 : 0].about;
-    lines[kept++] = (emit_line){.text = call, .about = about};
+    str call = emit_format(t, "%.*s(%.*s);", STR_ARGS(name), STR_ARGS(c->arguments));
+    lines[kept++] = (emit_line){.text = call, .indent = c->indent, .about = about};
     for (int i = kept; i < c->count; i++) lines[i] = (emit_line){.is_dropped = true};
 }
 
@@ -95,15 +91,14 @@ void emit_functions(emit *t, text_buffer *out) {
     for (int i = 0; i < count; i++) {
         emit_candidate *c = &t->candidates.items[i];
         int uses = 0, lines = lines_of(c->body);
-        for (int j = i; j < count && !c->is_done; j++)
-            uses += is_same(c, &t->candidates.items[j]);
+        for (int j = i; j < count && !c->is_done; j++) uses += is_same(c, &t->candidates.items[j]);
         if (uses * (lines - 1) <= lines + FRAME_LINES) continue;
         str name = own_name(t, c, names, written);
         if (!written)
             text_add_z(out, "// What the kernel does at several places, inlined at each.\n");
         names[written++] = name;
-        text_format(out, "__device__ __forceinline__ void %.*s(%.*s) {\n%.*s}\n\n",
-                    STR_ARGS(name), STR_ARGS(c->parameters), STR_ARGS(c->body));
+        text_format(out, "__device__ __forceinline__ void %.*s(%.*s) {\n%.*s}\n\n", STR_ARGS(name),
+                    STR_ARGS(c->parameters), STR_ARGS(c->body));
         for (int j = count - 1; j >= i; j--) {
             emit_candidate *other = &t->candidates.items[j];
             if (!is_same(c, other)) continue;

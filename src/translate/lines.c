@@ -29,22 +29,18 @@ str emit_with(emit *t, str text, str variable, str value) {
     return text_str(&out);
 }
 
-static str indented(emit *t, const char *format, va_list arguments) {
-    str text = str_format_list(t->memory, format, arguments);
-    bool is_comment = str_starts(text, STR("//"));
-    for (int i = 0; i < t->single_rounds.count && !is_comment; i++)
-        text = emit_with(t, text, t->single_rounds.items[i].variable, STR("0"));
-    if (!text.length || text.data[0] == '#') return text;
-    return str_format(t->memory, "%*s%.*s", t->indent * EMIT_INDENT, "", STR_ARGS(text));
-}
-
 static void push(emit *t, str declares, const char *format, va_list arguments) {
     if (t->lines.count >= EMIT_LINES_MAX) {
         t->failed = true;
         return;
     }
-    emit_line line = {
-        .text = indented(t, format, arguments), .declares = declares, .about = t->about};
+    emit_line line = {.text = str_format_list(t->memory, format, arguments),
+                      .declares = declares,
+                      .about = t->about};
+    for (int i = 0; i < t->single_rounds.count && !emit_is_comment(&line); i++)
+        line.text = emit_with(t, line.text, t->single_rounds.items[i].variable, STR("0"));
+    bool is_directive = line.text.length && line.text.data[0] == '#';
+    if (line.text.length && !is_directive) line.indent = t->indent * EMIT_INDENT;
     list_push(t->memory, &t->lines, line);
 }
 
@@ -70,48 +66,49 @@ void emit_open(emit *t, const char *format, ...) {
     t->indent++;
 }
 
-bool emit_is_comment(str text) {
-    return str_starts(str_trim(text), STR("//"));
+bool emit_is_comment(const emit_line *line) {
+    return str_starts(line->text, STR("//"));
 }
 
-size_t emit_indentation(str text) {
-    return (size_t)(str_trim(text).data - text.data);
+static bool is_unrolled(const emit_line *line) {
+    return str_starts(line->text, STR("FTL_UNROLL for ("));
 }
 
-static bool is_unrolled(str text) {
-    return str_starts(str_trim(text), STR("FTL_UNROLL for ("));
+/* Has the line a place among others: is it neither empty nor for the preprocessor? */
+static bool is_placed(const emit_line *line) {
+    return line->text.length && line->text.data[0] != '#';
 }
 
 /* A branch with nothing but comments in it: these stand alone. */
 void emit_close_branch(emit *t) {
+    emit_line *lines = t->lines.items;
     int head = t->lines.count - 1;
-    while (head >= 0 && emit_is_comment(t->lines.items[head].text)) head--;
-    bool is_empty = head >= 0 && str_ends(t->lines.items[head].text, STR(") {"));
-    size_t indent = (size_t)(t->indent - 1) * EMIT_INDENT;
-    if (!is_empty || emit_indentation(t->lines.items[head].text) != indent) {
+    while (head >= 0 && emit_is_comment(&lines[head])) head--;
+    bool is_empty = head >= 0 && str_ends(lines[head].text, STR(") {"));
+    if (!is_empty || lines[head].indent != (t->indent - 1) * EMIT_INDENT) {
         emit_close(t);
         return;
     }
-    for (int i = head; i + 1 < t->lines.count; i++) t->lines.items[i] = t->lines.items[i + 1];
+    for (int i = head; i + 1 < t->lines.count; i++) lines[i] = lines[i + 1];
     t->lines.count--;
     t->indent--;
 }
 
 enum { SHORT_LOOP = 100 };
 
+/* An unrolled loop whose braces may go. */
+static bool is_head(const emit *t, const emit_line *line) {
+    return is_unrolled(line) && line->indent == t->indent * EMIT_INDENT &&
+           str_ends(line->text, STR(" {"));
+}
+
 /* The same where the statement is a loop with braces of its own, which has just been closed. */
 static bool drop_outer_braces(emit *t) {
-    size_t indent = (size_t)t->indent * EMIT_INDENT, inner = indent + EMIT_INDENT;
-    int head = t->lines.count - 2;
-    for (; head >= 0; head--) {
-        str text = t->lines.items[head].text;
-        if (text.length && text.data[0] != '#' && emit_indentation(text) <= inner) break;
-    }
-    str *text = head > 0 ? &t->lines.items[head - 1].text : NULL;
-    if (!text || !is_unrolled(t->lines.items[head].text) || emit_indentation(*text) != indent ||
-        !is_unrolled(*text) || !str_ends(*text, STR(" {")))
-        return false;
-    text->length -= 2;
+    int inner = (t->indent + 1) * EMIT_INDENT, head = t->lines.count - 2;
+    emit_line *lines = t->lines.items;
+    while (head >= 0 && (!is_placed(&lines[head]) || lines[head].indent > inner)) head--;
+    if (head < 1 || !is_unrolled(&lines[head]) || !is_head(t, &lines[head - 1])) return false;
+    lines[head - 1].text.length -= 2;
     return true;
 }
 
@@ -119,21 +116,17 @@ static bool drop_outer_braces(emit *t) {
  * short loop is one line.
  */
 static bool drop_braces(emit *t) {
+    emit_line *lines = t->lines.items;
     int last = t->lines.count - 1, head = last - 1;
-    if (last < 1 || t->lines.items[last].declares.length) return false;
-    str body = str_trim(t->lines.items[last].text);
+    if (last < 1 || lines[last].declares.length) return false;
+    str body = lines[last].text, *text = &lines[head].text;
     if (str_is(body, "}")) return drop_outer_braces(t);
     if (!str_ends(body, STR(";"))) return false;
-    size_t indent = (size_t)t->indent * EMIT_INDENT;
-    while (head > 0 && is_unrolled(t->lines.items[head].text) &&
-           !str_ends(t->lines.items[head].text, STR("{")))
-        head--;
-    str *text = &t->lines.items[head].text;
-    if (!is_unrolled(*text) || emit_indentation(*text) != indent || !str_ends(*text, STR(" {")))
-        return false;
-    text->length -= 2;
-    if (head == last - 1 && !is_unrolled(body) &&
-        text->length - indent + 1 + body.length <= SHORT_LOOP) {
+    while (head > 0 && is_unrolled(&lines[head]) && !str_ends(lines[head].text, STR("{"))) head--;
+    if (!is_head(t, &lines[head])) return false;
+    lines[head].text.length -= 2;
+    if (head == last - 1 && !is_unrolled(&lines[last]) &&
+        text->length + 1 + body.length <= SHORT_LOOP) {
         *text = emit_format(t, "%.*s %.*s", STR_ARGS(*text), STR_ARGS(body));
         t->lines.count--;
     }
@@ -181,23 +174,23 @@ void emit_loop(emit *t, const char *variable, int count) {
     emit_loop_from(t, variable, 0, count, 1);
 }
 
-static bool leaves_block(str text, size_t indent) {
-    return text.length && text.data[0] != '#' && emit_indentation(text) < indent;
+static bool leaves_block(const emit_line *line, int indent) {
+    return is_placed(line) && line->indent < indent;
 }
 
 /* Looks to the end of the block that the declaration is in; where an inner block declares the
  * name again, the rest of that block does not count.
  */
 static bool is_used_after(const emit *t, const bool *kept, int at) {
-    str name = t->lines.items[at].declares;
-    size_t indent = emit_indentation(t->lines.items[at].text), hidden = 0;
+    const emit_line *lines = t->lines.items;
+    str name = lines[at].declares;
+    int hidden = 0;
     for (int i = at + 1; i < t->lines.count; i++) {
-        str text = t->lines.items[i].text;
-        if (leaves_block(text, indent)) return false;
-        if (hidden && leaves_block(text, hidden)) hidden = 0;
-        if (hidden || !kept[i] || emit_is_comment(text)) continue;
-        if (str_equal(t->lines.items[i].declares, name)) hidden = emit_indentation(text);
-        else if (emit_mentions(text, name)) return true;
+        if (leaves_block(&lines[i], lines[at].indent)) return false;
+        if (hidden && leaves_block(&lines[i], hidden)) hidden = 0;
+        if (hidden || !kept[i] || emit_is_comment(&lines[i])) continue;
+        if (str_equal(lines[i].declares, name)) hidden = lines[i].indent;
+        else if (emit_mentions(lines[i].text, name)) return true;
     }
     return false;
 }
@@ -210,14 +203,13 @@ static void join_declarations(emit *t, bool *kept) {
     str type = STR("const int ");
     for (int i = 0; i < t->lines.count; i++) {
         emit_line *line = &t->lines.items[i];
-        str text = str_trim(line->text);
-        bool is_one = line->declares.length && str_starts(text, type) && str_ends(text, STR(";"));
         if (!kept[i]) continue;
-        str more = {text.data + type.length, text.length - type.length};
-        bool joins = is_one && first &&
-                     emit_indentation(first->text) == emit_indentation(line->text) &&
-                     first->text.length + more.length < SHORT_DECLARATION;
-        if (joins) {
+        bool is_one =
+            line->declares.length && str_starts(line->text, type) && str_ends(line->text, STR(";"));
+        str more = is_one ? (str){line->text.data + type.length, line->text.length - type.length}
+                          : (str){0};
+        size_t length = first ? (size_t)first->indent + first->text.length + more.length : 0;
+        if (is_one && first && first->indent == line->indent && length < SHORT_DECLARATION) {
             first->text.length--;
             first->text = emit_format(t, "%.*s, %.*s", STR_ARGS(first->text), STR_ARGS(more));
             kept[i] = false;
@@ -235,9 +227,11 @@ void emit_write(emit *t, text_buffer *out) {
     }
     join_declarations(t, kept);
     for (int i = 0; i < t->lines.count; i++) {
-        t->lines.items[i].is_dropped = !kept[i];
+        emit_line *line = &t->lines.items[i];
+        line->is_dropped = !kept[i];
         if (!kept[i]) continue;
-        text_add(out, t->lines.items[i].text);
+        text_repeat(out, ' ', (size_t)line->indent);
+        text_add(out, line->text);
         text_add_z(out, "\n");
     }
 }

@@ -61,7 +61,7 @@ void emit_finished(emit *t, str kernel_text, text_buffer *out) {
     for (int i = 0; i < t->lines.count; i++) {
         const emit_line *written = &t->lines.items[i];
         if (written->is_dropped) continue;
-        size_t bytes = written->text.length + 1, before = out->length;
+        size_t bytes = (size_t)written->indent + written->text.length + 1, before = out->length;
         emit_wrapped((str){kernel_text.data, bytes}, out);
         kernel_text = (str){kernel_text.data + bytes, kernel_text.length - bytes};
         int next = line + count_lines(out->data + before, out->length - before);

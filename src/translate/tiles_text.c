@@ -162,8 +162,9 @@ static void declare_array(emit *t, const emit_tile *tile, int *line) {
     str type = emit_array_type(tile);
     str array = emit_format(t, "%.*s%.*s", STR_ARGS(tile->name), STR_ARGS(dimensions(t, tile)));
     str *text = *line >= 0 ? &t->lines.items[*line].text : NULL;
-    bool joins = text && *line == t->lines.count - 1 && str_starts(str_trim(*text), type) &&
-                 text->length + array.length < WIDTH;
+    size_t indent = (size_t)(t->indent * EMIT_INDENT);
+    bool joins = text && *line == t->lines.count - 1 && str_starts(*text, type) &&
+                 indent + text->length + array.length < WIDTH;
     if (!joins) {
         *line = t->lines.count;
         emit_text(t, "%.*s %.*s;", STR_ARGS(type), STR_ARGS(array));

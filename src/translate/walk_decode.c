@@ -157,7 +157,7 @@ static str type_of(emit *t, str name) {
     for (int i = t->lines.count - 1; i >= 0; i--) {
         const emit_line *line = &t->lines.items[i];
         if (!str_equal(line->declares, name)) continue;
-        str text = str_trim(line->text), before = STR("const ");
+        str text = line->text, before = STR("const ");
         if (str_starts(text, before))
             text = (str){text.data + before.length, text.length - before.length};
         const char *end = str_find_word(text, name);
@@ -193,8 +193,8 @@ static void note_members(emit *t, int from, int members_line) {
         list_push(t->memory, &w->own_names, own);
         list_push(t->memory, &w->next_names, next);
     }
-    t->lines.items[members_line].text = emit_format(t, "%*sstruct tile_place { %.*s};",
-                                                    t->indent * EMIT_INDENT, "", STR_ARGS(members));
+    t->lines.items[members_line].text =
+        emit_format(t, "struct tile_place { %.*s};", STR_ARGS(members));
 }
 
 void walk_define_tiles(emit *t) {

@@ -1,9 +1,12 @@
+#include "base/number.h"
 #include "base/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -35,6 +38,51 @@ static void buffer_stops_at_its_limit(void **state) {
     assert_true(buffer.failed);
     assert_true(str_is(text_str(&buffer), "12345"));
     text_done(&buffer);
+}
+
+/* What is printed without the C library is what it prints, however little room there is. */
+static void prints_as_the_c_library(void **state) {
+    (void)state;
+#define SAME(...)                                                                                  \
+    for (size_t room = 0; room < 48; room++) {                                                     \
+        char ours[64] = "before", theirs[64] = "before";                                           \
+        int wanted = snprintf(theirs, room, __VA_ARGS__);                                          \
+        assert_int_equal(number_print(ours, room, __VA_ARGS__), wanted);                           \
+        assert_string_equal(ours, theirs);                                                         \
+    }
+    const char *sliced = "sliced here";
+    SAME("plain");
+    SAME("%d %d %d %d", 0, -7, INT32_MIN, INT32_MAX);
+    SAME("%lld|%lld|%lld", (long long)INT64_MIN, (long long)INT64_MAX, -1LL);
+    SAME("%s and %.*s, %.*s%s", "one", 6, sliced, 0, sliced, "");
+    SAME("100%% of %s", "all");
+    SAME("%5d %-4s %08x %g", 12, "ab", 48879u, 0.5);
+    SAME("%.*s", -1, sliced);
+#undef SAME
+}
+
+/* A text longer than what there is room for at once. */
+static void long_texts_are_formatted(void **state) {
+    (void)state;
+    char word[700];
+    memset(word, 'x', sizeof word - 1);
+    word[sizeof word - 1] = 0;
+    arena memory;
+    arena_init(&memory, 1 << 20);
+    str made = str_format(&memory, "%s-%d", word, 42);
+    assert_int_equal(made.length, sizeof word + 2);
+    assert_true(str_ends(made, STR("xx-42")));
+    text_buffer buffer;
+    text_init(&buffer, 1000);
+    text_format(&buffer, "%s", word);
+    text_format(&buffer, "%d", 12345);
+    assert_int_equal(buffer.length, sizeof word - 1 + 5);
+    text_format(&buffer, "%s", word); /* is over the limit: nothing of it is there */
+    assert_true(buffer.failed);
+    assert_true(str_ends(text_str(&buffer), STR("x12345")));
+    assert_int_equal(buffer.data[buffer.length], 0);
+    text_done(&buffer);
+    arena_done(&memory);
 }
 
 static void foreign_text_is_shown(void **state) {
@@ -80,6 +128,8 @@ static void foreign_text_is_shown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prints_as_the_c_library),
+        cmocka_unit_test(long_texts_are_formatted),
         cmocka_unit_test(foreign_text_is_shown),
         cmocka_unit_test(distances),
         cmocka_unit_test(numbers),
