@@ -223,10 +223,17 @@ tl_statement *stage_prologue_point(const stage_loop *l) {
 
 /* --- with asynchronous copies ----------------------------------------------------------------- */
 
+/* Is the only slot filled again as soon as it is free? A head's is; a lone warp, which waits for
+ * nobody, does so with all of them: the copies of two tiles are under way, not of one at a time.
+ */
+static bool is_refilled(const stage_loop *l, const stage_channel *c) {
+    return c->stages == 1 && (c->is_head || l->is_lone);
+}
+
 /* How many blocks ahead of the iteration the channel's copy inside the loop is. */
-static int64_t distance(const stage_channel *c) {
+static int64_t distance(const stage_loop *l, const stage_channel *c) {
     if (c->stages > 1) return c->stages - 1;
-    return c->is_head ? 1 : 0;
+    return is_refilled(l, c) ? 1 : 0;
 }
 
 static void write_prologue(reason *r, stage_loop *l) {
@@ -234,7 +241,7 @@ static void write_prologue(reason *r, stage_loop *l) {
     for (int64_t ahead = 0; ahead < STAGES_MAX; ahead++) {
         tl_block copies = {0};
         for (int i = 0; i < l->count; i++)
-            if (ahead < distance(&l->channels[i]))
+            if (ahead < distance(l, &l->channels[i]))
                 append(&copies, stage_copy_ahead(r, l, &l->channels[i], l->from, ahead));
         if (!copies.first) return;
         copies.first->comment =
@@ -253,8 +260,7 @@ static tl_block head_copies(reason *r, stage_loop *l) {
         tl_block copies = {0};
         for (int i = 0; i < l->count; i++) {
             const stage_channel *c = &l->channels[i];
-            bool is_refilled_later = c->stages == 1 && c->is_head;
-            if (distance(c) == ahead && !is_refilled_later)
+            if (distance(l, c) == ahead && !is_refilled(l, c))
                 append(&copies, stage_copy_ahead(r, l, c, l->variable, ahead));
         }
         if (!copies.first) continue;
@@ -269,6 +275,21 @@ static tl_block head_copies(reason *r, stage_loop *l) {
         }
     }
     return all;
+}
+
+/* A lone warp's: each right after its Release. */
+static void refill_alone(reason *r, stage_loop *l) {
+    for (int i = 0; i < l->count; i++) {
+        const stage_channel *c = &l->channels[i];
+        if (!is_refilled(l, c)) continue;
+        tl_block copies = {0};
+        append(&copies, stage_copy_ahead(r, l, c, l->variable, 1));
+        copies.first->comment = STR("into the slot that was released");
+        tl_block one = stage_under(r, stage_block_exists(r, l, l->variable, 1), copies);
+        tl_statement *release = c->last_use->next;
+        while (release->next && release->next->kind == TL_RELEASE) release = release->next;
+        edit_after(r->kernel, release, one);
+    }
 }
 
 /* Head tiles with one slot are refilled after the first Wait after their Releases, or right there.
@@ -315,7 +336,8 @@ static void write_async(reason *r, stage_loop *l) {
                           reason_say(r, "Wait %s // this block's tile has landed, for all warps",
                                      l->channels[i].shared));
     edit_before(r->kernel, first, head_copies(r, l));
-    refill_heads(r, l);
+    if (l->is_lone) refill_alone(r, l);
+    else refill_heads(r, l);
 }
 
 /* --- through registers ------------------------------------------------------------------------ */
@@ -463,6 +485,8 @@ static bool stage_one(reason *r, tl_statement *loop) {
     l.to = edit_factor_text(r->memory, loop->loop.to);
     l.variable = edit_z(r->memory, loop->loop.name);
     l.is_never_empty = reason_is_never_empty(r, loop);
+    const tl_role *role = &r->kernel->body.last->role;
+    l.is_lone = role->executors == 1 && !role->is_warpgroups;
     if (tiles_copy_async(r)) stage_widen_loop(r, loop);
     for (tl_statement *s = loop->loop.body.first; s; s = s->next)
         if (stage_is_fill(s) && !add_channel(r, &l, s)) return false;

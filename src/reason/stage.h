@@ -22,6 +22,7 @@ typedef struct stage_loop {
     int count;
     const char *from, *to, *variable;
     bool is_never_empty;
+    bool is_lone; /* of one warp: what it released nobody else reads */
 } stage_loop;
 
 /* The channel's copy for another block: `ahead` blocks after 'base'. */
