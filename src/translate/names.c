@@ -31,10 +31,10 @@ static const char *const reserved[] = {
 
 /* What the text adds to names of the program for things of its own: Q_held, q_first, P_0. */
 static const char *const own_endings[] = {
-    "shared", "register", "row",    "column", "first",  "at",     "held",
-    "fill",   "next",     "slot",   "oldest", "left",   "right",  "holds",
-    "kept",   "rest",     "number", "free",   "landed", "parity", "stride",
-    "map",    "most",     "bytes",  "place",  "unseen", "high",   "noted",
+    "shared", "register", "row",    "column", "first",  "at",    "held", "fill",
+    "next",   "slot",     "oldest", "left",   "right",  "holds", "kept", "rest",
+    "number", "free",     "landed", "parity", "stride", "map",   "most", "bytes",
+    "place",  "unseen",   "high",   "noted",  "whole",
 };
 
 static bool is_number(str text) {

@@ -90,12 +90,23 @@ static int loaded_registers(emit *t, const tl_statement *loop) {
     return registers;
 }
 
-/* The loads of several rounds are on their way together, where each round waits for little. */
+/* The loads of several rounds are on their way together, where each round waits for little: so many
+ * in a loop that has no fewer left, and half as many in one for the rest.
+ */
 static int rounds_at_once(emit *t, const tl_statement *loop) {
-    enum { ROUNDS_MOST = 8, REGISTERS_MOST = 64 };
+    enum { ROUNDS_MOST = 16, REGISTERS_MOST = 128 };
     int registers = t->is_async ? 0 : loaded_registers(t, loop), rounds = ROUNDS_MOST;
     while (rounds > 1 && rounds * registers > REGISTERS_MOST) rounds /= 2;
     return registers > 0 ? rounds : 1;
+}
+
+static void emit_rounds(emit *t, const tl_statement *s, int unroll, str from, str to) {
+    str name = emit_clean(t, s->loop.name);
+    emit_text(t, "#pragma unroll %d", unroll);
+    emit_open(t, "for (int %.*s = %.*s; %.*s < %.*s; %.*s++) {", STR_ARGS(name), STR_ARGS(from),
+              STR_ARGS(name), STR_ARGS(to), STR_ARGS(name));
+    emit_block(t, &s->loop.body);
+    emit_close(t);
 }
 
 static void emit_for(emit *t, const tl_statement *s) {
@@ -116,13 +127,22 @@ static void emit_for(emit *t, const tl_statement *s) {
         emit_tracked_loop(t, &s->loop.body, name, from.text, end);
         return;
     }
-    emit_text(t, "#pragma unroll %d", rounds_at_once(t, s));
     const char *cast = emit_is_wide(to) ? "(int)" : "";
-    emit_open(t, "for (int %.*s = %.*s; %.*s < %s%.*s; %.*s++) {", STR_ARGS(name),
-              STR_ARGS(from.text), STR_ARGS(name), cast, STR_ARGS(emit_within(t, to, 12)),
-              STR_ARGS(name));
-    emit_block(t, &s->loop.body);
-    emit_close(t);
+    str end = emit_format(t, "%s%.*s", cast, STR_ARGS(emit_within(t, to, 12)));
+    int unroll = rounds_at_once(t, s);
+    if (unroll == 1) {
+        emit_rounds(t, s, 1, from.text, end);
+        return;
+    }
+    emit_value count = emit_difference(t, to, from);
+    count.text = emit_format(t, "%s%.*s / %d * %d", emit_is_wide(count) ? "(int)" : "",
+                             STR_ARGS(emit_within(t, count, 13)), unroll, unroll);
+    count.precedence = 13, count.low = 0, count.high = INT_MAX / 2;
+    str whole = emit_format(t, "%.*s_whole", STR_ARGS(name));
+    emit_text(t, "const int %.*s = %.*s;", STR_ARGS(whole),
+              STR_ARGS(emit_sum(t, from, count).text));
+    emit_rounds(t, s, unroll, from.text, whole);
+    emit_rounds(t, s, unroll / 2, whole, end);
 }
 
 static void emit_if(emit *t, const tl_statement *s) {

@@ -95,6 +95,35 @@ struct combine_parameters {
     int splits, batch, q_heads, q_len;
 };
 
+// What the kernel does at several places, inlined at each.
+__device__ __forceinline__ void combine_get_l(float (&m)[2], float (&m_old)[2], float (&w)[2], float (&alpha)[2],
+    float (&l)[2]) {
+    FTL_UNROLL for (int down = 0; down < 2; down++) {
+        m_old[down] = m[down];
+        m[down] = ftl_max(m[down], w[down]);
+        alpha[down] = ftl_subtract(m_old[down], m[down]);
+        alpha[down] = ftl_exp(alpha[down]);
+        w[down] = ftl_subtract(w[down], m[down]);
+        w[down] = ftl_exp(w[down]);
+        l[down] = ftl_multiply(l[down], alpha[down]);
+        l[down] = ftl_add(l[down], w[down]);
+    }
+}
+
+__device__ __forceinline__ void combine_accumulate_O(float (&O_register)[2][1][4], const float (&alpha)[2],
+    const float (&O_part_register)[2][1][4], const float (&w)[2]) {
+    FTL_UNROLL for (int down = 0; down < 2; down++)
+        FTL_UNROLL for (int half = 0; half < 2; half++) {
+            O_register[down][0][2 * half] = ftl_multiply(O_register[down][0][2 * half], alpha[down]);
+            O_register[down][0][2 * half + 1] = ftl_multiply(O_register[down][0][2 * half + 1], alpha[down]);
+            O_register[down][0][2 * half]
+                = ftl_add(O_register[down][0][2 * half], ftl_multiply(O_part_register[down][0][2 * half], w[down]));
+            O_register[down][0][2 * half + 1]
+                = ftl_add(O_register[down][0][2 * half + 1],
+                ftl_multiply(O_part_register[down][0][2 * half + 1], w[down]));
+        }
+}
+
 extern "C" __global__ void __launch_bounds__(128, 6)
 combine(const __grid_constant__ combine_parameters args) {
     // let dv = 128, BM = 8
@@ -124,8 +153,9 @@ combine(const __grid_constant__ combine_parameters args) {
         l[down] = 0.0f;
     }
     // for s = 0:splits
-#pragma unroll 4
-    for (int s = 0; s < args.splits; s++) {
+    const int s_whole = args.splits / 8 * 8;
+#pragma unroll 8
+    for (int s = 0; s < s_whole; s++) {
         // Copy lse_part (BM) in coordinate [s, b, head, L = q_block] from global to register and get w
         {
             const int thread = ftl_thread(), warp = thread >> 5, w_row = warp * 1;
@@ -160,36 +190,67 @@ combine(const __grid_constant__ combine_parameters args) {
                 }
             }
         }
-        FTL_UNROLL for (int down = 0; down < 2; down++) {
-            // Compute Cast m and get m_old
-            m_old[down] = m[down];
-            // Compute Max m, w and get m
-            m[down] = ftl_max(m[down], w[down]);
-            // Compute Subtract m_old, m and get alpha
-            alpha[down] = ftl_subtract(m_old[down], m[down]);
-            // Compute Exp alpha and get alpha
-            alpha[down] = ftl_exp(alpha[down]);
-            // Compute Subtract w, m and get w
-            w[down] = ftl_subtract(w[down], m[down]);
-            // Compute Exp w and get w
-            w[down] = ftl_exp(w[down]);
-            // Compute Multiply l, alpha and get l
-            l[down] = ftl_multiply(l[down], alpha[down]);
-            // Compute Add l, w and get l
-            l[down] = ftl_add(l[down], w[down]);
+        // Compute Cast m and get m_old
+        // Compute Max m, w and get m
+        // Compute Subtract m_old, m and get alpha
+        // Compute Exp alpha and get alpha
+        // Compute Subtract w, m and get w
+        // Compute Exp w and get w
+        // Compute Multiply l, alpha and get l
+        // Compute Add l, w and get l
+        combine_get_l(m, m_old, w, alpha, l);
+        // Compute Multiply O_register, alpha and get O_register
+        // Compute Multiply O_part_register, w and accumulate O_register
+        combine_accumulate_O(O_register, alpha, O_part_register, w);
+    }
+#pragma unroll 4
+    for (int s = s_whole; s < args.splits; s++) {
+        // Copy lse_part (BM) in coordinate [s, b, head, L = q_block] from global to register and get w
+        {
+            const int thread = ftl_thread(), warp = thread >> 5, w_row = warp * 1;
+            const int rows_left = args.q_len - q_block * BM;
+            const float *vector = args.lse_part + (unsigned)s * args.lse_part_stride_split
+                + (unsigned)b * args.lse_part_stride_b + (unsigned)head * args.lse_part_stride_head
+                + (unsigned)(q_block * BM) * args.lse_part_stride_q;
+            FTL_UNROLL for (int down = 0; down < 2; down++)
+                w[down] = w_row + 4 * down < rows_left
+                    ? ftl_load_global_f32(vector + (w_row + 4 * down) * args.lse_part_stride_q) : 0.0f;
         }
-        FTL_UNROLL for (int down = 0; down < 2; down++)
-            FTL_UNROLL for (int half = 0; half < 2; half++) {
-                // Compute Multiply O_register, alpha and get O_register
-                O_register[down][0][2 * half] = ftl_multiply(O_register[down][0][2 * half], alpha[down]);
-                O_register[down][0][2 * half + 1] = ftl_multiply(O_register[down][0][2 * half + 1], alpha[down]);
-                // Compute Multiply O_part_register, w and accumulate O_register
-                O_register[down][0][2 * half]
-                    = ftl_add(O_register[down][0][2 * half], ftl_multiply(O_part_register[down][0][2 * half], w[down]));
-                O_register[down][0][2 * half + 1]
-                    = ftl_add(O_register[down][0][2 * half + 1],
-                    ftl_multiply(O_part_register[down][0][2 * half + 1], w[down]));
+        // Copy O_part (BM, dv) in coordinate [s, b, head, L = q_block] from global to register
+        {
+            const int thread = ftl_thread(), lane = thread & 31, warp = thread >> 5, row = warp * 1;
+            const int column = lane * 4;
+            const int rows_left = args.q_len - q_block * BM;
+            const float *source = args.O_part + (unsigned)s * args.O_part_stride_split
+                + (unsigned)b * args.O_part_stride_b + (unsigned)head * args.O_part_stride_head
+                + (q_block * BM + row) * (long long)args.O_part_stride_q + column;
+            if (rows_left >= 8) {
+                FTL_UNROLL for (int down = 0; down < 2; down++)
+                    ftl_load_global_16_f32(O_part_register[down][0],
+                        source + 4 * down * (long long)args.O_part_stride_q);
+            } else {
+                FTL_UNROLL for (int down = 0; down < 2; down++) {
+                    if (row + 4 * down < rows_left)
+                        ftl_load_global_16_f32(O_part_register[down][0],
+                            source + 4 * down * (long long)args.O_part_stride_q);
+                    else
+                        O_part_register[down][0][0] = O_part_register[down][0][1] = O_part_register[down][0][2]
+                            = O_part_register[down][0][3] = 0;
+                }
             }
+        }
+        // Compute Cast m and get m_old
+        // Compute Max m, w and get m
+        // Compute Subtract m_old, m and get alpha
+        // Compute Exp alpha and get alpha
+        // Compute Subtract w, m and get w
+        // Compute Exp w and get w
+        // Compute Multiply l, alpha and get l
+        // Compute Add l, w and get l
+        combine_get_l(m, m_old, w, alpha, l);
+        // Compute Multiply O_register, alpha and get O_register
+        // Compute Multiply O_part_register, w and accumulate O_register
+        combine_accumulate_O(O_register, alpha, O_part_register, w);
     }
     // Compute Max l, 1e-30 and get l
     FTL_UNROLL for (int down = 0; down < 2; down++) l[down] = ftl_max(l[down], 1e-30f);
