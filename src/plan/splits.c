@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { SPLITS_MAX = 256, SPLIT_KEYS_MIN = 128, SIZES_MAX = 64 };
+enum { SPLITS_MAX = 256, CUT_KEYS = 64, SIZES_MAX = 64 };
 
 /* The blocks that one split of one sequence has: all walks but those. */
 static int64_t blocks_of_sequence(const ftl_plan *plan, const plan_work *work) {
@@ -35,10 +35,24 @@ static int64_t even_splits(int64_t most) {
     return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
+/* Of a cut's keys at least; and so many that what one split more takes off each block is more than
+ * what it adds to the combination: a block goes through two keys in the time in which the
+ * combination reads a split (0.025 and 0.045 us on an H200, 1,024 to 8,192 keys).
+ */
+static int64_t most_splits(int64_t keys) {
+    enum { KEYS_A_SPLIT = 2 };
+    int64_t most = keys / CUT_KEYS < SPLITS_MAX ? keys / CUT_KEYS : SPLITS_MAX;
+    while (most > 1 && KEYS_A_SPLIT * most * most > keys) most--;
+    return most;
+}
+
 int64_t plan_splits(const ftl_plan *plan, int64_t multiprocessors, const plan_work *work,
                     int64_t keys) {
-    int64_t most = keys / SPLIT_KEYS_MIN < SPLITS_MAX ? keys / SPLIT_KEYS_MIN : SPLITS_MAX;
+    int64_t most = most_splits(keys), cuts = (keys + CUT_KEYS - 1) / CUT_KEYS;
     int64_t splits =
         work->batch > 0 ? plan_splits_at_once(plan, multiprocessors, work) / work->batch : 1;
-    return even_splits(splits < most ? splits : most);
+    splits = even_splits(splits < most ? splits : most);
+    int64_t share = (cuts + splits - 1) / splits, used = share ? (cuts + share - 1) / share : 1;
+    while (splits > 1 && even_splits(splits - 1) >= used) splits = even_splits(splits - 1);
+    return splits;
 }

@@ -13,8 +13,8 @@ typedef struct plan_work {
 /* Splits, of all sequences together, that run at once: 'plan' is that of the kernel for them. */
 int64_t plan_splits_at_once(const ftl_plan *plan, int64_t multiprocessors, const plan_work *work);
 
-/* As many of each sequence as run at once, but none of few keys, and a number that the kernel that
- * puts them together reads evenly. 'keys': as many as there is room for.
+/* As many of each sequence as run at once, but none of few keys or without any, and a number that
+ * the kernel that puts them together reads evenly. 'keys': as many as there is room for.
  */
 int64_t plan_splits(const ftl_plan *plan, int64_t multiprocessors, const plan_work *work,
                     int64_t keys);

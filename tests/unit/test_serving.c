@@ -547,17 +547,17 @@ static void last_tokens_over_pages(void **state) {
     static const rules around = {.window = 70};
     static const int32_t few[] = {1, 1}, many[] = {400, 171};
     begin(q_lens, kv_lens, 7);
-    run_decode(&full, 1, NULL, 0, 2);
+    run_decode(&full, 1, NULL, 0, 4);
     begin(few, many, 2); /* 300 and 129 keys: several splits, the last of which have none */
-    run_decode(&causal, 1, NULL, LSE, 2);
+    run_decode(&causal, 1, NULL, LSE, 4);
     begin(few, many, 2);
-    run_decode(&around, 3, "4", LSE, 2);
+    run_decode(&around, 3, "4", LSE, 4);
     begin(q_lens, kv_lens, 7);
-    run_decode(&causal, 4, "4", LSE, 2);
+    run_decode(&causal, 4, "4", LSE, 4);
     begin(q_lens, kv_lens, 7);
-    run_decode(&near, 12, "16", LSE, 2);
+    run_decode(&near, 12, "16", LSE, 4);
     begin(q_lens, kv_lens, 2);
-    run_decode(&causal, 40, "64", 0, 2);
+    run_decode(&causal, 40, "64", 0, 4);
 }
 
 /* Each of what decides scores by itself, and all of it. */
@@ -593,7 +593,7 @@ static void scores_by_rules(void **state) {
         if (all[i].is_first) continue;
         begin(q_lens, kv_lens, 7);
         memcpy(world.kv_used, used, sizeof used);
-        run_decode(&all[i], i % 2 ? 1 : 3, i % 2 ? NULL : "4", i % 3 ? 0 : LSE, 2);
+        run_decode(&all[i], i % 2 ? 1 : 3, i % 2 ? NULL : "4", i % 3 ? 0 : LSE, 4);
     }
 }
 
@@ -721,7 +721,9 @@ static void note_grid(void *user, const unsigned char *parameters) {
     grids[grid_count++] = driver->grid;
 }
 
-/* As many splits as run at once, in numbers that the second kernel reads evenly. */
+/* As many splits as run at once, in numbers that the second kernel reads evenly: each of some keys,
+ * and of more the more of them there are. With the next smaller number they would be longer.
+ */
 static void splits_are_even(void **state) {
     (void)state;
     static const int64_t columns[] = {1, 9, 33, 65, 512, 8192};
@@ -737,8 +739,12 @@ static void splits_are_even(void **state) {
             int64_t splits = grids[0] / (c.batch * KV_HEADS);
             assert_int_equal(splits * c.batch * KV_HEADS, grids[0]);
             bool is_even = splits == 1 || splits == 2 || splits == 4 || splits % 8 == 0;
-            bool is_room = splits == 1 || splits * 128 <= columns[i] * PAGE;
-            if (!is_even || !is_room)
+            int64_t room = columns[i] * PAGE, cuts = (room + 63) / 64;
+            bool is_room = splits == 1 || (splits * 64 <= room && 2 * splits * splits <= room);
+            int64_t fewer = splits > 8 ? splits - 8 : splits / 2;
+            bool is_longer =
+                splits == 1 || (cuts + fewer - 1) / fewer > (cuts + splits - 1) / splits;
+            if (!is_even || !is_room || !is_longer)
                 fail_msg("%d splits of %d sequences", (int)splits, (int)c.batch);
             most = splits > most ? splits : most;
         }
