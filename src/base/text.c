@@ -56,6 +56,16 @@ str str_trim(str a) {
     return a;
 }
 
+str str_cut_word(str *rest) {
+    size_t begin = 0;
+    while (begin < rest->length && !str_is_word(rest->data[begin])) begin++;
+    size_t end = begin;
+    while (end < rest->length && str_is_word(rest->data[end])) end++;
+    str word = {rest->data + begin, end - begin};
+    *rest = (str){rest->data + end, rest->length - end};
+    return word;
+}
+
 str str_cut(str *rest, char separator) {
     const char *found = rest->length ? memchr(rest->data, separator, rest->length) : NULL;
     str head = *rest;

@@ -33,6 +33,8 @@ bool str_ends(str a, str suffix);
 str str_trim(str a);
 bool str_is_word(char c);                      /* a letter of ASCII, a digit or '_' */
 const char *str_find_word(str text, str name); /* where it stands as a whole word; NULL: nowhere */
+/* Cuts off everything up to the end of the next word, and returns that; empty: there is none. */
+str str_cut_word(str *rest);
 /* Cuts the part before 'separator' off *rest; without a separator, all of it. */
 str str_cut(str *rest, char separator);
 str str_copy(arena *a, str s);

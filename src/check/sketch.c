@@ -78,7 +78,7 @@ bool rules_sketch_layouts(tl_kernel *kernel, arena *memory, diag_list *diags) {
         if (s->kind == TL_RESHAPE) {
             set(&r, s->reshape.what, s->reshape.to.kind == TL_MMA_C ? s : NULL);
         } else if (s->kind == TL_COPY) {
-            set(&r, s->copy.target ? s->copy.target : s->copy.what, NULL);
+            set(&r, tl_copy_into(s), NULL);
         } else if (s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM) {
             if (s->compute.operand_count) right &= check_left(&r, s, diags);
             if (!since(&r, s->compute.target)) set(&r, s->compute.target, s);

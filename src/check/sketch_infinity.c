@@ -92,7 +92,7 @@ static bool follow(following *f, tl_statement *first, int depth, diag_list *diag
             if (!follow(f, body->first, depth + 1, diags)) return false;
         if (s->kind == TL_COMPUTE) follow_compute(f, s);
         if (s->kind != TL_COPY) continue;
-        if (s->copy.to != TL_GLOBAL) set(f, s->copy.target ? s->copy.target : s->copy.what, NULL);
+        if (s->copy.to != TL_GLOBAL) set(f, tl_copy_into(s), NULL);
         else if (!check_copy(f, s, diags)) return false;
     }
     return true;

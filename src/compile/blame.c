@@ -1,8 +1,6 @@
 #include "compile/blame.h"
 #include "reason/edit.h"
 
-#include <ctype.h>
-
 /* --- where ------------------------------------------------------------------------------------ */
 
 int blame_kernel(const tl_program *read, uint32_t offset) {
@@ -12,17 +10,11 @@ int blame_kernel(const tl_program *read, uint32_t offset) {
     return number;
 }
 
-static tl_kernel *kernel_at(const tl_program *program, int number) {
-    tl_kernel *k = program->first;
-    for (; k && number > 0; number--) k = k->next;
-    return k;
-}
-
 /* The statement made by the reasoner that the finding is about: text and tree have the same
  * statements in the same order. NULL: none of them.
  */
 static tl_statement *find_made(const blame_case *c, int number) {
-    tl_kernel *read = kernel_at(c->read, number), *made = kernel_at(c->made, number);
+    tl_kernel *read = tl_kernel_at(c->read, number), *made = tl_kernel_at(c->made, number);
     uint32_t at = c->finding->range.begin;
     if (!read || !made) return NULL;
     tl_statement *m = made->body.first;
@@ -37,7 +29,7 @@ static tl_statement *find_made(const blame_case *c, int number) {
 static str subject_of(const tl_statement *s) {
     switch (s->kind) {
     case TL_ALLOCATE: return s->allocate.name_count > 0 ? s->allocate.names[0] : STR("");
-    case TL_COPY: return edit_bare((s->copy.target ? s->copy.target : s->copy.what)->text);
+    case TL_COPY: return edit_bare(tl_copy_into(s)->text);
     case TL_WAIT:
     case TL_RELEASE: return edit_bare(s->sync.what->text);
     case TL_RESHAPE: return edit_bare(s->reshape.what->text);
@@ -64,7 +56,7 @@ static diag_range nearest_range(const tl_kernel *kernel, tl_statement *made) {
 }
 
 static diag_range find_range(const blame_case *c, int number) {
-    tl_kernel *sketch = kernel_at(c->sketch, number), *made = kernel_at(c->made, number);
+    tl_kernel *sketch = tl_kernel_at(c->sketch, number), *made = tl_kernel_at(c->made, number);
     if (!sketch || !made) return (diag_range){0, 0};
     tl_statement *s = find_made(c, number);
     if (s && s->range.end > 0) return s->range;
@@ -83,10 +75,6 @@ static bool has_symbol(const tl_program *program, str name) {
     return false;
 }
 
-static bool is_letter(char c) {
-    return isalnum((unsigned char)c) || c == '_';
-}
-
 /* The words of the TL Code that a sketch does not have. */
 static bool is_foreign(str word) {
     static const char *const words[] = {"role", "Wait", "Release", "Allocate",   "warps", "warp",
@@ -103,7 +91,7 @@ static str message_of_sketch(const blame_case *c, arena *memory, str message) {
     bool is_known = true;
     while (message.length > 0) {
         size_t n = 0;
-        while (n < message.length && is_letter(message.data[n])) n++;
+        while (n < message.length && str_is_word(message.data[n])) n++;
         str word = {message.data, n > 0 ? n : 1};
         str bare = n > 0 ? edit_bare(word) : word;
         bool is_name = has_symbol(c->read, bare) || bare.length < word.length;
@@ -113,13 +101,6 @@ static str message_of_sketch(const blame_case *c, arena *memory, str message) {
         message.length -= word.length;
     }
     return is_known ? text_str(&text) : STR("");
-}
-
-/* "X cannot be translated for a100: why": why, since the place says the X of the sketch. */
-static str reason_of(str message) {
-    str rest = message;
-    str_cut(&rest, ':');
-    return rest.length > 0 ? str_trim(rest) : message;
 }
 
 /* The findings that a user of sketches understands, where the names are theirs. */
@@ -215,7 +196,11 @@ blame_verdict blame_sketch(const blame_case *c, arena *memory) {
     blame_verdict verdict = family_of(c->finding->id);
     verdict.range = find_range(c, number);
     str message = c->finding->message;
-    if (c->finding->id == DIAG_TRANSLATE_UNSUPPORTED) message = reason_of(message);
+    if (c->finding->id == DIAG_TRANSLATE_UNSUPPORTED) { /* "X cannot be translated for a100: why" */
+        str why = message;
+        str_cut(&why, ':');
+        if (why.length > 0) message = str_trim(why);
+    }
     str said = speaks_of_sketches(c->finding->id) ? message_of_sketch(c, memory, message) : STR("");
     if (said.length > 0) verdict.cannot = said;
     str title = c->target ? c->target->title : STR("any GPU");

@@ -105,8 +105,7 @@ static bool is_length(const tl_expr *extent, const tl_symbol *symbol) {
 static bool find_length(const tl_kernel *kernel, const interpret_arguments *a,
                         const tl_symbol *symbol, tl_value *value) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        const interpret_tensor *t = is_parameter ? find_tensor(a, s->parameter.name) : NULL;
+        const interpret_tensor *t = tl_is_parameter(s) ? find_tensor(a, s->parameter.name) : NULL;
         for (int i = 0; t && i < s->parameter.axes.count && i < t->axis_count; i++) {
             if (!is_length(s->parameter.axes.items[i].extent, symbol)) continue;
             *value = (tl_value){.integer = t->extents[i]};
@@ -210,8 +209,7 @@ static ftl_status check_conditions(ftl_context *context, const interpret_argumen
                                    const tl_program *program, const tl_kernel *kernel) {
     lookup l = {program, kernel, a};
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        const tl_expr *condition = is_parameter ? s->parameter.condition : NULL;
+        const tl_expr *condition = tl_is_parameter(s) ? s->parameter.condition : NULL;
         tl_value value;
         if (!condition || !tl_evaluate(condition, look_up, &l, &value)) continue;
         if (value.is_real ? value.real != 0 : value.integer != 0) continue;

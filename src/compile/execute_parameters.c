@@ -24,10 +24,6 @@ typedef struct parameters {
     ftl_plan *plan;
 } parameters;
 
-static bool is_parameter(const tl_statement *s) {
-    return s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-}
-
 /* Names that several kernels of a program share stand once. */
 static bool has_tensor(const parameters *p, str name) {
     for (int i = 0; i < p->tensors.count; i++) {
@@ -68,7 +64,7 @@ static void add_sizes(parameters *p, const tl_kernel *kernel) {
 
 static void add_scalars(parameters *p, const tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        if (!is_parameter(s) || s->parameter.axes.count) continue;
+        if (!tl_is_parameter(s) || s->parameter.axes.count) continue;
         if (has_scalar(p, s->parameter.name)) continue;
         bool is_integer = s->parameter.type == TL_I32;
         ftl_plan_scalar scalar = {.name = str_copy_z(p->memory, s->parameter.name),
@@ -111,7 +107,7 @@ static void add_kernel(parameters *p, tl_kernel *kernel) {
     add_sizes(p, kernel);
     add_scalars(p, kernel);
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        if (!is_parameter(s)) continue;
+        if (!tl_is_parameter(s)) continue;
         bool is_workspace = s->parameter.symbol && s->parameter.symbol->is_workspace;
         bool is_new = s->parameter.axes.count && !has_tensor(p, s->parameter.name);
         if (is_new && !is_workspace) add_tensor(p, kernel, s);

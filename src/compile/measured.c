@@ -23,20 +23,18 @@ static words split(str line) {
 
 /* --- what a sketch says ----------------------------------------------------------------------- */
 
-static void strip(tl_statement *s) {
-    s->comment = s->end_comment = STR("");
-    s->line_before_count = s->line_before_end_count = 0;
-    s->blank_before = false;
-    if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) s->parameter.condition = NULL;
-}
-
 str measured_sketch(arena *memory, const tl_program *sketch) {
     tl_program *plain = tl_program_copy(memory, sketch);
     plain->line_after_count = 0;
     for (tl_kernel *k = plain->first; k; k = k->next) {
         k->comment = k->gpu = STR("");
         k->line_before_count = 0;
-        for (tl_statement *s = k->body.first; s; s = tl_next(s, NULL)) strip(s);
+        for (tl_statement *s = k->body.first; s; s = tl_next(s, NULL)) {
+            s->comment = s->end_comment = STR("");
+            s->line_before_count = s->line_before_end_count = 0;
+            s->blank_before = false;
+            if (tl_is_parameter(s)) s->parameter.condition = NULL;
+        }
     }
     text_buffer text;
     text_init_in(&text, memory);
@@ -103,15 +101,12 @@ static str find_block(const reason_pin *pins, int count, const words *lengths) {
     return STR("");
 }
 
-static bool is_pair(str word) {
-    str value = word, name = str_cut(&value, '=');
-    double number;
-    return name.length && str_to_number(value, &number);
-}
-
 static bool are_pairs(const words *line, int from, int least) {
-    for (int i = from; i < line->count && *line->items[i].data != '#'; i++)
-        if (!is_pair(line->items[i])) return false;
+    for (int i = from; i < line->count && *line->items[i].data != '#'; i++) {
+        str value = line->items[i], name = str_cut(&value, '=');
+        double number;
+        if (!name.length || !str_to_number(value, &number)) return false;
+    }
     return line->count >= from + least;
 }
 

@@ -186,7 +186,6 @@ static ftl_status take(ftl_context *context, pipeline *p, trial *t, const reason
     reason_explain(made, &p->reasons);
     if (p->code.failed || p->reasons.failed) return out_of_memory(context);
     p->predicted_tflops = made->predicted_tflops;
-    if (p->code.failed) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     bool is_whole = !t->ask.options.stop_after.length;
     ftl_status status = is_whole ? prove(context, p, t, made, kernel) : FTL_OK;
     if (status) return status;

@@ -85,12 +85,6 @@ static tl_statement *next_made(tl_statement *made, const tl_statement *s) {
     return made && s && made->kind == s->kind ? made : NULL;
 }
 
-static tl_kernel *made_kernel(const trace *t, int number) {
-    tl_kernel *k = t->reasoned.program ? t->reasoned.program->first : NULL;
-    for (; k && number > 0; number--) k = k->next;
-    return k;
-}
-
 /* --- shared memory ---------------------------------------------------------------------------- */
 
 typedef struct question {
@@ -150,7 +144,7 @@ static json_t *shared_of(json_writer *w, const trace_kernel *k) {
 static json_t *kernel_of(json_writer *w, const trace *t, int number, const ftl_kernel *made) {
     const trace_kernel *k = &t->kernels[number];
     json_t *object = json_object(), *statements = json_array();
-    tl_kernel *reasoned = made_kernel(t, number);
+    tl_kernel *reasoned = tl_kernel_at(t->reasoned.program, number);
     tl_statement *m = reasoned ? reasoned->body.first : NULL;
     for (tl_statement *s = k->code->body.first; s;) {
         json_add(w, statements, statement_of(w, t, k, s, m));
@@ -190,25 +184,12 @@ static int number_of_kernel(const trace *t, str name) {
 
 /* --- decisions -------------------------------------------------------------------------------- */
 
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-static str next_word(str *rest) {
-    while (rest->length && !is_letter(rest->data[0])) rest->data++, rest->length--;
-    size_t n = 0;
-    while (n < rest->length && is_letter(rest->data[n])) n++;
-    str word = {rest->data, n};
-    rest->data += n, rest->length -= n;
-    return word;
-}
-
 /* Does the statement have a name of the kernel's that the sentence has, too? */
 static bool shares_name(const trace_kernel *k, str header, str sentence) {
-    for (str word = next_word(&sentence); word.length; word = next_word(&sentence)) {
+    for (str word = str_cut_word(&sentence); word.length; word = str_cut_word(&sentence)) {
         if (!tl_find_symbol(k->code, word)) continue;
         str rest = header;
-        for (str own = next_word(&rest); own.length; own = next_word(&rest))
+        for (str own = str_cut_word(&rest); own.length; own = str_cut_word(&rest))
             if (str_equal(edit_bare(own), word)) return true;
     }
     return false;
@@ -225,7 +206,7 @@ static int number_of_pass(str name) {
 /* Statements that the pass made or changed: those that have a name of the sentence, else all. */
 static json_t *belonging(json_writer *w, const trace *t, int number, int pass, str sentence) {
     json_t *all = json_array(), *named = json_array();
-    tl_kernel *made = made_kernel(t, number);
+    tl_kernel *made = tl_kernel_at(t->reasoned.program, number);
     int at = 0;
     for (tl_statement *s = made ? made->body.first : NULL; s; s = tl_next(s, NULL), at++) {
         if (pass < 0 || !(s->history.passes >> pass & 1)) continue;
@@ -243,13 +224,6 @@ static json_t *belonging(json_writer *w, const trace *t, int number, int pass, s
     return has_named ? named : all;
 }
 
-static json_t *cell_of(str cell) {
-    int64_t integer;
-    double number;
-    if (str_to_integer(cell, &integer)) return json_integer(integer);
-    return str_to_number(cell, &number) ? json_real(number) : json_from(cell);
-}
-
 static json_t *table_of(json_writer *w, const reason_table *table) {
     json_t *object = json_object(), *columns = json_array(), *rows = json_array();
     for (int i = 0; i < table->columns.count; i++) {
@@ -260,8 +234,16 @@ static json_t *table_of(json_writer *w, const reason_table *table) {
     }
     for (int i = 0; i < table->row_count; i++) {
         json_t *row = json_array();
-        for (int c = 0; c < table->columns.count; c++)
-            json_add(w, row, cell_of(table->columns.items[c].cells[i]));
+        for (int c = 0; c < table->columns.count; c++) {
+            str cell = table->columns.items[c].cells[i];
+            int64_t whole;
+            double number;
+            bool is_whole = str_to_integer(cell, &whole);
+            json_add(w, row,
+                     is_whole                       ? json_integer(whole)
+                     : str_to_number(cell, &number) ? json_real(number)
+                                                    : json_from(cell));
+        }
         json_add(w, rows, row);
     }
     put_text(w, object, "title", table->title);

@@ -13,7 +13,7 @@ typedef struct types_arguments {
 } types_arguments;
 
 static bool is_tensor(const tl_statement *s) {
-    return (s->kind == TL_INPUT || s->kind == TL_OUTPUT) && s->parameter.axes.count > 0;
+    return tl_is_parameter(s) && s->parameter.axes.count > 0;
 }
 
 /* --- what products take ----------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static bool is_operand(const tl_program *program, str tensor) {
             bool is_load = s->kind == TL_COPY && s->copy.from == TL_GLOBAL;
             if (!is_load || !shows(&(shown){.kernel = k, .tensor = tensor}, s->copy.what->text))
                 continue;
-            uses |= uses_of(k, s->copy.target ? s->copy.target->text : s->copy.what->text);
+            uses |= uses_of(k, tl_copy_into(s)->text);
         }
     return uses == USE_PRODUCT;
 }

@@ -70,14 +70,6 @@ static str name_of(const tl_operand *operand) {
 /* --- axes that one loop walks together ---------------------------------------------------------
  */
 
-static str written_name(const tl_statement *s) {
-    if (s->kind != TL_COPY && s->kind != TL_COMPUTE) return STR("");
-    const tl_expr *to = s->kind == TL_COMPUTE ? s->compute.target
-                        : s->copy.target      ? s->copy.target
-                                              : s->copy.what;
-    return to ? to->text : STR("");
-}
-
 /* Is what the tile holds along the axis a block of what the loop walks: brought in it, or computed
  * of such a tile?
  */
@@ -88,7 +80,10 @@ static bool is_block_of(tl_statement *loop, const tl_operand *o, str index, int 
         has_index = has_index || str_equal(axes[i].index, index);
     if (!has_index || depth == CHAIN_MOST) return false;
     for (tl_statement *s = tl_next(loop, loop); s; s = tl_next(s, loop)) {
-        if (!str_equal(written_name(s), o->value->text)) continue;
+        const tl_expr *to = s->kind == TL_COMPUTE ? s->compute.target
+                            : s->kind == TL_COPY  ? tl_copy_into(s)
+                                                  : NULL;
+        if (!to || !str_equal(to->text, o->value->text)) continue;
         if (s->kind == TL_COPY) return s->copy.from == TL_GLOBAL;
         for (int i = 0; i < s->compute.operand_count; i++)
             if (is_block_of(loop, &s->compute.operands[i], index, depth + 1)) return true;

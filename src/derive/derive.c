@@ -309,14 +309,6 @@ static void add_cut(derivation *d, int item) {
     list_push(t->memory, &d->groups, g);
 }
 
-/* The last of its gradients gets a kernel of its own. */
-static void split_group(derivation *d, int at) {
-    group *g = &d->groups.items[at];
-    group other = {.walk = g->walk, .takes_rows = g->takes_rows};
-    list_push(d->tape.memory, &other.loads, g->loads.items[--g->loads.count]);
-    list_push(d->tape.memory, &d->groups, other);
-}
-
 /* Which sums each kernel takes; those that give them come to the groups' end. */
 static bool plan_groups(derivation *d) {
     tape *t = &d->tape;
@@ -329,7 +321,11 @@ static bool plan_groups(derivation *d) {
             bool is_possible = write_is_possible(t, &k, &needs);
             d->groups.items[i].uses_delta = needs.uses_delta;
             if (is_possible && needs.sums_turned && k.load_count > 1) {
-                split_group(d, i);
+                /* the last of its gradients gets a kernel of its own */
+                group *g = &d->groups.items[i];
+                group other = {.walk = g->walk, .takes_rows = g->takes_rows};
+                list_push(t->memory, &other.loads, g->loads.items[--g->loads.count]);
+                list_push(t->memory, &d->groups, other);
                 continue;
             }
             if (is_possible) break;
@@ -351,14 +347,6 @@ static int level_of(derivation *d, const group *g) {
     return level;
 }
 
-static bool can_be_joined(const derivation *d, const group *a, const group *b) {
-    const tape *t = &d->tape;
-    int of_a = t->items.items[a->gives.items[0]].value;
-    int of_b = t->items.items[b->gives.items[0]].value;
-    return has_same_blocks(d, of_a, of_b) && str_equal(a->walk, b->walk) && a->level == b->level &&
-           a->uses_delta == b->uses_delta;
-}
-
 /* Sums that walk the same axis and need the same kernels before them, in one. */
 static void join_givers(derivation *d) {
     tape *t = &d->tape;
@@ -367,7 +355,11 @@ static void join_givers(derivation *d) {
     for (int i = 0; i < d->groups.count; i++)
         for (int k = i + 1; k < d->groups.count; k++) {
             group *a = &d->groups.items[i], *b = &d->groups.items[k];
-            if (!a->gives.count || !b->gives.count || !can_be_joined(d, a, b)) continue;
+            if (!a->gives.count || !b->gives.count) continue;
+            bool is_like = has_same_blocks(d, t->items.items[a->gives.items[0]].value,
+                                           t->items.items[b->gives.items[0]].value) &&
+                           str_equal(a->walk, b->walk);
+            if (!is_like || a->level != b->level || a->uses_delta != b->uses_delta) continue;
             for (int n = 0; n < b->gives.count; n++)
                 list_push(t->memory, &a->gives, b->gives.items[n]);
             for (int n = 0; n < t->items.count; n++) a->takes[n] |= b->takes[n];
@@ -430,14 +422,6 @@ static bool is_any_wanted(tape *t) {
                        STR_ARGS(name), why_not(t, name));
 }
 
-static bool find_missing(tape *t) {
-    for (int i = 0; i < t->of_count; i++)
-        if (!is_wanted_name(t, t->of[i]))
-            return tape_refuse(t, NULL, "there is no gradient of %.*s: %s", STR_ARGS(t->of[i]),
-                               why_not(t, t->of[i]));
-    return true;
-}
-
 bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory, diag_list *diags,
                       text_buffer *out) {
     derivation d = {.out = out};
@@ -446,7 +430,11 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
     t->of = of, t->of_count = count;
     if (!can_be_wanted(t) || !is_any_wanted(t)) return false;
     d.reads_sum = arena_array(memory, bool, t->sums.count + 1);
-    if (!tape_reverse(t) || !find_missing(t)) return false;
+    if (!tape_reverse(t)) return false;
+    for (int i = 0; i < count; i++)
+        if (!is_wanted_name(t, of[i]))
+            return tape_refuse(t, NULL, "there is no gradient of %.*s: %s", STR_ARGS(of[i]),
+                               why_not(t, of[i]));
     find_tiled(&d);
     if (!find_kernels(&d)) return false;
     text_buffer gradients, *own = out;
@@ -457,6 +445,6 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
         if (!write_after_givers(&d, &d.groups.items[i])) return false;
     tl_print(forward(&d), own);
     text_add_z(own, "\n");
-    text_add(own, (str){gradients.data, gradients.length});
+    text_add(own, text_str(&gradients));
     return true;
 }

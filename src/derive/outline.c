@@ -67,7 +67,7 @@ static void find_lse(tape *t) {
         bool is_stored = f.sum && s->kind == TL_COPY && s->copy.to == TL_GLOBAL &&
                          s->copy.target_kind != TL_ACCUMULATE &&
                          str_equal(s->copy.what->text, f.sum->text);
-        const tl_expr *into = is_stored && s->copy.target ? s->copy.target : s->copy.what;
+        const tl_expr *into = is_stored ? tl_copy_into(s) : NULL;
         if (is_stored && into->symbol && into->symbol->is_output) {
             t->lse_tensor = into->text;
             t->lse_is_output = true;

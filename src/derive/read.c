@@ -42,13 +42,6 @@ static const tl_statement *first_in_loop(const reading *r) {
     return r->loop == OUTSIDE ? NULL : r->t->loops.items[r->loop].statement->loop.body.first;
 }
 
-/* Does the loop change what the name meant before it? */
-static bool is_changed_in_loop(const reading *r, str name) {
-    for (const tl_statement *s = first_in_loop(r); s; s = s->next)
-        if (writes_name(s, name)) return true;
-    return false;
-}
-
 /* The loop's own sum of that name; NULL: there is none. */
 static tape_sum *sum_of_loop(const reading *r, str name) {
     for (int i = 0; i < r->t->sums.count; i++) {
@@ -72,7 +65,10 @@ static bool is_of_last_block(const reading *r, const named *n) {
 static int value_of(reading *r, const tl_statement *s, const tl_expr *name) {
     tape *t = r->t;
     const named *n = find_name(r, name->text);
-    bool is_carried = (n && n->made == OUTSIDE && is_changed_in_loop(r, name->text)) ||
+    bool is_changed = false; /* by the loop, from what the name meant before it */
+    for (const tl_statement *other = first_in_loop(r); other; other = other->next)
+        is_changed |= writes_name(other, name->text);
+    bool is_carried = (n && n->made == OUTSIDE && is_changed) ||
                       (r->loop != OUTSIDE && sum_of_loop(r, name->text));
     if (is_carried)
         tape_refuse(t, s, "%.*s goes on from block to block, for which there is no rule yet",
@@ -111,7 +107,7 @@ static const tape_item *find_load(const tape *t, str tensor) {
 
 static bool read_load(reading *r, const tl_statement *s) {
     tape *t = r->t;
-    const tl_expr *into = s->copy.target ? s->copy.target : s->copy.what;
+    const tl_expr *into = tl_copy_into(s);
     const tape_item *known = find_load(t, s->copy.what->text);
     str axes[TAPE_AXES];
     int count;
@@ -135,7 +131,7 @@ static bool read_load(reading *r, const tl_statement *s) {
 
 static bool read_store(reading *r, const tl_statement *s) {
     tape *t = r->t;
-    const tl_symbol *output = s->copy.target ? s->copy.target->symbol : s->copy.what->symbol;
+    const tl_symbol *output = tl_copy_into(s)->symbol;
     if (s->copy.target_kind == TL_ACCUMULATE)
         return tape_refuse(
             t, s, "what is accumulated in memory has no rule yet: sum in a tile, and store that");
@@ -143,7 +139,7 @@ static bool read_store(reading *r, const tl_statement *s) {
         return tape_refuse(t, s,
                            "%.*s is a view: gradients are derived of sketches whose Outputs are "
                            "stored whole, as they are declared",
-                           STR_ARGS(s->copy.target ? s->copy.target->text : s->copy.what->text));
+                           STR_ARGS(tl_copy_into(s)->text));
     const named *n = find_name(r, s->copy.what->text);
     bool is_statistic = n && n->is_statistic;
     int value = is_statistic ? TAPE_NONE : value_of(r, s, s->copy.what);
@@ -279,26 +275,23 @@ static bool read_into(reading *r, const tl_statement *s, tape_item item, const t
     return true;
 }
 
-/* Statements of a softmax's m and l alone make statistics, which have no gradient. */
-static bool is_of_statistics(reading *r, const tl_statement *s) {
+/* Statements of a softmax's m and l alone make statistics, which have no gradient; they may join
+ * what has none alone: numbers, and each other.
+ */
+static bool takes(reading *r, const tl_statement *s, bool statistics) {
     for (int i = 0; i < s->compute.operand_count; i++) {
         const tl_expr *e = s->compute.operands[i].value;
         const named *n = e->kind == TL_NAME ? find_name(r, e->text) : NULL;
-        if (n && n->is_statistic) return true;
+        if (n && n->is_statistic == statistics) return true;
     }
     return false;
 }
 
-/* They may join what has no gradient alone: numbers, and each other. */
 static bool joins_tile(reading *r, const tl_statement *s) {
-    for (int i = 0; i < s->compute.operand_count; i++) {
-        const tl_expr *e = s->compute.operands[i].value;
-        const named *n = e->kind == TL_NAME ? find_name(r, e->text) : NULL;
-        if (n && !n->is_statistic) return true;
-    }
     const tl_expr *into = s->compute.target;
     const named *old = into ? find_name(r, into->text) : NULL;
-    return s->compute.target_kind == TL_ACCUMULATE && old && !old->is_statistic;
+    bool is_added = s->compute.target_kind == TL_ACCUMULATE && old && !old->is_statistic;
+    return is_added || takes(r, s, false);
 }
 
 static void read_statistic(reading *r, const tl_expr *target) {
@@ -390,7 +383,7 @@ static bool read_compute(reading *r, const tl_statement *s) {
     if (c->operation == TL_ROW_TOP_K || c->operation == TL_ROW_ARG_MAX)
         return tape_refuse(r->t, s, "%s gives places, which have no gradient",
                            tl_operation_name(c->operation));
-    if (is_of_statistics(r, s)) {
+    if (takes(r, s, true)) {
         if (joins_tile(r, s))
             return tape_refuse(r->t, s,
                                "this joins the maximum or the sum of a Softmax with a tile, for "

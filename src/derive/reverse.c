@@ -351,18 +351,18 @@ static bool reverse_item(reversal *r, tape_item item) {
 
 /* --- delta ------------------------------------------------------------------------------------ */
 
-/* Is this a value that is linear in the weights, along their axis still? */
-static unsigned linear_operands(const tape_item *item, const bool *is_linear) {
-    unsigned found = 0;
+/* In which operands (a bit each) is it linear in the weights, and does its result stay so, along
+ * their axis still?
+ */
+static bool keeps_linear(const tape *t, const tape_item *item, const bool *is_linear,
+                         unsigned *operands) {
+    *operands = 0;
     for (int i = 0; i < item->operand_count; i++)
-        if (item->operands[i].value >= 0 && is_linear[item->operands[i].value]) found |= 1u << i;
-    return found;
-}
-
-static bool keeps_linear(const tape *t, const tape_item *item, unsigned operands) {
-    if (item->kind == TAPE_MASK) return operands == 1 && str_is(item->fill, "0");
+        if (item->operands[i].value >= 0 && is_linear[item->operands[i].value])
+            *operands |= 1u << i;
+    if (item->kind == TAPE_MASK) return *operands == 1 && str_is(item->fill, "0");
     bool is_along = tape_has_axis(t, item->value, t->normalised);
-    return is_along && tl_is_linear(item->operation, operands) && !item->sum;
+    return is_along && tl_is_linear(item->operation, *operands) && !item->sum;
 }
 
 /* sum over the row of P*dP = sum over A of dA*A, where the sums A are linear in P (Euler's
@@ -381,12 +381,10 @@ static bool find_delta(reversal *r) {
     if (t->delta_walks) return true;
     for (int i = 0; i < t->forward_items; i++) {
         tape_item item = t->items.items[i];
-        unsigned operands = linear_operands(&item, is_linear);
-        if (!operands) continue;
-        if (keeps_linear(t, &item, operands)) {
-            is_linear[item.value] = true;
-            continue;
-        }
+        unsigned operands;
+        bool is_kept = keeps_linear(t, &item, is_linear, &operands);
+        if (operands && is_kept) is_linear[item.value] = true;
+        if (!operands || is_kept) continue;
         const tape_sum *into = item.sum ? &t->sums.items[item.sum - 1] : NULL;
         bool is_alone = into && into->start == TAPE_NONE && !into->is_nonzero;
         if (!is_alone || !str_equal(item.over, t->normalised) || (operands & (operands - 1))) {

@@ -19,10 +19,6 @@ typedef struct shared {
     str tensor; /* that has it so far */
 } shared;
 
-static const tl_axes *all_axes(const tape *t) {
-    return &t->stores.items[0].output->parameter.axes;
-}
-
 /* Does a condition demand that two lengths are equal? */
 static bool demands_equal(const tl_expr *e, str a, str b) {
     if (!e || e->kind != TL_BINARY) return false;
@@ -38,8 +34,7 @@ static bool is_one_each(const tape *t, str index, const tl_axis *axis) {
     const tl_axis *all = tape_axis(t, index);
     bool is_of_names = all && all->extent->kind == TL_NAME && axis->extent->kind == TL_NAME;
     for (const tl_statement *s = t->kernel->body.first; is_of_names && s; s = s->next) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        if (is_parameter &&
+        if (tl_is_parameter(s) &&
             demands_equal(s->parameter.condition, all->extent->text, axis->extent->text))
             return true;
     }
@@ -65,7 +60,7 @@ static int own_axis(const tape *t, const tl_parameter *of, str index, const tl_e
 
 /* All indices of a tile. Returns how many steps are to be taken. */
 static int open_shared(shared *s, tape *t, const tl_parameter *of) {
-    const tl_axes *all = all_axes(t);
+    const tl_axes *all = &t->stores.items[0].output->parameter.axes;
     int steps = 0;
     *s = (shared){.t = t, .of = of};
     for (int i = 0; i < tl_matrix_begin(all); i++) {
@@ -221,8 +216,8 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     add_conditions(s, &text);
     write_sum(s, (share_sum){part, walked, count, element, into}, &text);
     text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
-    write_declared(s->t, (str){text.data, text.length}, out);
-    text_add(out, (str){text.data, text.length});
+    write_declared(s->t, text_str(&text), out);
+    text_add(out, text_str(&text));
     s->tensor = into;
 }
 

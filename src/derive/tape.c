@@ -53,17 +53,12 @@ str tape_softmax_walk(const tape *t) {
     return str_equal(t->normalised, walked) ? walked : STR("");
 }
 
-static const tl_axes *axes_in(const tl_statement *s, int binding) {
-    if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) return &s->parameter.axes;
-    return &s->let.items[binding].axes;
-}
-
 const tl_axis *tape_axis(const tape *t, str index) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        bool is_tensor = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        bool is_tensor = tl_is_parameter(s);
         int lists = is_tensor ? 1 : s->kind == TL_LET ? s->let.count : 0;
         for (int n = 0; n < lists; n++) {
-            const tl_axes *axes = axes_in(s, n);
+            const tl_axes *axes = is_tensor ? &s->parameter.axes : &s->let.items[n].axes;
             for (int i = 0; i < axes->count; i++)
                 if (str_equal(tl_axis_index(axes, i), index)) return &axes->items[i];
         }

@@ -1,6 +1,5 @@
 #include "derive/writer.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -16,13 +15,8 @@ static void add_word(arena *memory, words *w, str word) {
 }
 
 static void add_words_of(arena *memory, words *w, str text) {
-    for (size_t i = 0; i < text.length;) {
-        size_t begin = i;
-        while (i < text.length && (isalnum((unsigned char)text.data[i]) || text.data[i] == '_'))
-            i++;
-        if (i > begin) add_word(memory, w, (str){text.data + begin, i - begin});
-        else i++;
-    }
+    for (str word = str_cut_word(&text); word.length; word = str_cut_word(&text))
+        add_word(memory, w, word);
 }
 
 static str fresh(writer *w, str wanted) {
@@ -220,7 +214,7 @@ static const tape_item *find_accumulation(const writer *w, int i) {
 static const tl_axes *axes_of_tensor(const tape *t, str tensor) {
     const tl_axes *found = &t->stores.items[0].output->parameter.axes; /* of what is made here */
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        bool is_tensor = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+        bool is_tensor = tl_is_parameter(s);
         bool is_gradient = s->kind == TL_OUTPUT && tensor.length > 1 && tensor.data[0] == 'd' &&
                            str_equal(s->parameter.name, (str){tensor.data + 1, tensor.length - 1});
         if (is_tensor && str_equal(s->parameter.name, tensor)) return &s->parameter.axes;
@@ -331,18 +325,11 @@ tl_type write_gradient_type(tl_type type) {
     return type == TL_E4M3 || type == TL_E5M2 ? TL_F32 : type;
 }
 
-static str output_line(tape *t, const tape_item *load) {
-    const tl_parameter *of = &tape_wanted(t, load)->parameter;
-    tl_type type = share_is_whole(t, of) ? write_gradient_type(of->type) : TL_F32;
-    return str_format(t->memory, "Output %.*s %.*s(%.*s)", STR_ARGS(gradient_name(t, load)),
-                      STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, of)));
-}
-
 static str header_of(const tape *t, const tl_statement *s) {
     text_buffer text;
     text_init_in(&text, t->memory);
     tl_print_header(s, &text);
-    return (str){text.data, text.length};
+    return text_str(&text);
 }
 
 /* Of a load that no Input of the sketch is: the gradient of an Output, an Output, or what is saved.
@@ -364,15 +351,6 @@ static str input_line(const writer *w, const tape_item *item) {
     }
     return str_format(t->memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(tensor),
                       STR_ARGS(write_prefix(t)), STR_ARGS(write_axes(t, item->value)));
-}
-
-static bool is_declared(const tape *t, str name) {
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_INPUT && str_equal(s->parameter.name, name)) return true;
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-            if (str_equal(s->let.items[i].name, name)) return true;
-    }
-    return false;
 }
 
 static bool declares_any(const tl_statement *s, const words *needed) {
@@ -399,30 +377,27 @@ void write_declared(const tape *t, str text, text_buffer *out) {
     }
 }
 
-static void write_body(writer *w, text_buffer *out) {
-    tape *t = w->t;
-    text_add(out, (str){w->lines[BEFORE].data, w->lines[BEFORE].length});
-    if (w->lines[INSIDE].length) {
-        const tl_axis *axis = tape_axis(t, w->k->walk);
-        str extent = tl_expr_text(t->memory, axis->extent);
-        text_format(out, "for %.*s = 0:%.*s/%.*s\n", STR_ARGS(tape_free_name(t, "j")),
-                    STR_ARGS(extent), STR_ARGS(tape_free_name(t, "BW")));
-        text_add(out, (str){w->lines[INSIDE].data, w->lines[INSIDE].length});
-        text_add_z(out, "end\n");
-    }
-    text_add(out, (str){w->lines[AFTER].data, w->lines[AFTER].length});
-}
-
 static void write_text(writer *w, text_buffer *out) {
     tape *t = w->t;
     text_buffer body, outputs, inputs;
     text_init_in(&body, t->memory);
     text_init_in(&outputs, t->memory);
     text_init_in(&inputs, t->memory);
-    write_body(w, &body);
+    text_add(&body, text_str(&w->lines[BEFORE]));
+    if (w->lines[INSIDE].length) {
+        str extent = tl_expr_text(t->memory, tape_axis(t, w->k->walk)->extent);
+        text_format(&body, "for %.*s = 0:%.*s/%.*s\n", STR_ARGS(tape_free_name(t, "j")),
+                    STR_ARGS(extent), STR_ARGS(tape_free_name(t, "BW")));
+        text_add(&body, text_str(&w->lines[INSIDE]));
+        text_add_z(&body, "end\n");
+    }
+    text_add(&body, text_str(&w->lines[AFTER]));
     for (int i = 0; i < w->k->load_count; i++) {
-        text_add(&outputs, output_line(t, &t->items.items[w->k->loads[i]]));
-        text_add_z(&outputs, "\n");
+        const tape_item *load = &t->items.items[w->k->loads[i]];
+        const tl_parameter *of = &tape_wanted(t, load)->parameter;
+        tl_type type = share_is_whole(t, of) ? write_gradient_type(of->type) : TL_F32;
+        text_format(&outputs, "Output %.*s %.*s(%.*s)\n", STR_ARGS(gradient_name(t, load)),
+                    STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, of)));
     }
     for (int i = 0; i < w->k->give_count; i++)
         text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n",
@@ -434,18 +409,21 @@ static void write_text(writer *w, text_buffer *out) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool is_here = w->values[item->value].is_live && writer_loads(w, item);
-        if (!is_here || is_declared(t, tensor_of(w, item))) continue;
+        words own = {.items = (str[]){tensor_of(w, item)}, .count = 1};
+        for (const tl_statement *s = t->kernel->body.first; s && is_here; s = s->next)
+            is_here = !declares_any(s, &own);
+        if (!is_here) continue;
         text_add(&inputs, input_line(w, item));
         text_add_z(&inputs, "\n");
     }
-    text_add(&inputs, (str){outputs.data, outputs.length});
-    text_add(&inputs, (str){w->views.data, w->views.length});
+    text_add(&inputs, text_str(&outputs));
+    text_add(&inputs, text_str(&w->views));
     text_add_z(&inputs, "\n");
-    text_add(&inputs, (str){body.data, body.length});
+    text_add(&inputs, text_str(&body));
     text_add_z(&inputs, "\n");
     text_format(out, "kernel %.*s\n", STR_ARGS(w->k->name));
-    write_declared(t, (str){inputs.data, inputs.length}, out);
-    text_add(out, (str){inputs.data, inputs.length});
+    write_declared(t, text_str(&inputs), out);
+    text_add(out, text_str(&inputs));
 }
 
 bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffer *out) {

@@ -243,7 +243,7 @@ tile *sketch_own_tile(sketch *k, const tl_expr *name) {
 
 bool sketch_copy(sketch *k, const tl_statement *s) {
     tl_end source = tl_copy_source(s), target = tl_copy_target(s);
-    const tl_expr *into = s->copy.target ? s->copy.target : s->copy.what;
+    const tl_expr *into = tl_copy_into(s);
     if (!source.symbol || !target.symbol) return false;
     if (target.space == TL_GLOBAL) return store(k, s, target.symbol, s->copy.what);
     if (source.space == TL_GLOBAL) return load(k, s, source.symbol, sketch_own_tile(k, into));

@@ -168,7 +168,7 @@ static axes_list axes_of_copied(inference *in, const tl_statement *s, const tl_a
 static void infer_copy(inference *in, tl_statement *s) {
     tl_end source = tl_copy_source(s), target = tl_copy_target(s);
     const tl_expr *what = s->copy.what;
-    const tl_expr *into = s->copy.target ? s->copy.target : what;
+    const tl_expr *into = tl_copy_into(s);
     if (source.space == TL_GLOBAL) {
         if (!source.symbol || !source.symbol->axes) return;
         axes_list list = axes_of_copied(in, s, source.symbol->axes);
@@ -417,13 +417,6 @@ static void infer_choice(inference *in, tl_statement *s) {
     if (c->values) give(in, tl_tile_of(c->values), &list, c->values);
 }
 
-static void infer_mask(inference *in, tl_statement *s) {
-    tl_compute *c = &s->compute;
-    if (!c->operand_count || !c->target) return;
-    axes_list list = axes_of_operand(&c->operands[0]);
-    give(in, tl_tile_of(c->target), &list, c->target);
-}
-
 static void infer_softmax(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
     if (c->operand_count != 1 || !c->maximum) return;
@@ -446,7 +439,7 @@ static void infer_compute(inference *in, tl_statement *s) {
     case TL_SHAPE_ELEMENTWISE: infer_elementwise(in, s); break;
     case TL_SHAPE_REDUCTION: infer_reduction(in, s); break;
     case TL_SHAPE_CHOICE: infer_choice(in, s); break;
-    case TL_SHAPE_MASK: infer_mask(in, s); break;
+    case TL_SHAPE_MASK: break;
     case TL_SHAPE_SOFTMAX: infer_softmax(in, s); break;
     case TL_SHAPE_FILL: break;
     }
@@ -558,21 +551,22 @@ static void check_divisors(inference *in, const tl_expr *e, const tl_tile *tile)
     check_divisors(in, e->right, tile);
 }
 
+static void point_expr(inference *in, tl_expr *e, const tl_tile *tile) {
+    point_names(in, e, tile);
+    names_decide_divisions(e);
+    check_divisors(in, e, tile);
+}
+
 static void point_compute(inference *in, tl_statement *s) {
     tl_compute *c = &s->compute;
     const tl_tile *tile = tl_tile_of(tl_written_name(s));
     if (!tile) return;
     int pointed = tl_operation_shape(c->operation) == TL_SHAPE_CHOICE ? 1 : c->operand_count;
-    for (int i = 0; i < pointed; i++) { /* (how many RowTopK gives is a length) */
-        point_names(in, c->operands[i].value, tile);
-        names_decide_divisions(c->operands[i].value);
-        check_divisors(in, c->operands[i].value, tile);
-    }
+    for (int i = 0; i < pointed; i++) /* (how many RowTopK gives is a length) */
+        point_expr(in, c->operands[i].value, tile);
     if (c->operation == TL_DIVIDE && c->operand_count == 2)
         check_divisor(in, c->operands[1].value, tile);
-    point_names(in, c->condition, tile);
-    names_decide_divisions(c->condition);
-    check_divisors(in, c->condition, tile);
+    point_expr(in, c->condition, tile);
 }
 
 /* --- the kernel ------------------------------------------------------------------------------- */
@@ -585,17 +579,11 @@ static void go_through(inference *in) {
     }
 }
 
-static void forget(tl_kernel *kernel) {
-    for (int i = 0; i < kernel->symbol_count; i++) {
-        kernel->symbols[i]->shared.axis_count = 0;
-        kernel->symbols[i]->in_register.axis_count = 0;
-    }
-}
-
 bool tl_infer_axes(tl_kernel *kernel, arena *memory, diag_list *diags) {
     inference in = {.kernel = kernel, .memory = memory, .diags = diags};
     int errors_before = diags->error_count;
-    forget(kernel);
+    for (int i = 0; i < kernel->symbol_count; i++)
+        kernel->symbols[i]->shared.axis_count = kernel->symbols[i]->in_register.axis_count = 0;
     for (int round = 0; round < ROUNDS_MAX; round++) {
         in.has_changed = false;
         go_through(&in);

@@ -187,17 +187,6 @@ static void read_number(lexer *l) {
     push_token(l, kind, begin);
 }
 
-static bool is_plain(char c) {
-    return is_name_part(c) || (c && strchr(" \t\r\n()[],;:.=<>+-*/%!", c));
-}
-
-static void read_bad(lexer *l) {
-    uint32_t begin = l->at;
-    do l->at++;
-    while (l->at < l->source.length && !is_plain(peek(l, 0)));
-    push_token(l, LEX_BAD, begin);
-}
-
 static void read_sign(lexer *l) {
     static const struct {
         char text[4];
@@ -217,8 +206,11 @@ static void read_sign(lexer *l) {
     if (c && strchr("()[],;:.=<>+-*/%", c)) {
         l->at++;
         push_token(l, c, begin);
-    } else {
-        read_bad(l);
+    } else { /* up to what may begin a token */
+        do l->at++, c = peek(l, 0);
+        while (l->at < l->source.length && !is_name_part(c) &&
+               !(c && strchr(" \t\r\n()[],;:.=<>+-*/%!", c)));
+        push_token(l, LEX_BAD, begin);
     }
 }
 

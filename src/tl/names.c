@@ -115,14 +115,16 @@ static void bind_kernel(names_binder *b) {
     b->kernel->symbol_count = b->symbols.count;
 }
 
+bool names_same_length(const tl_expr *a, const tl_expr *b) {
+    int64_t x, y;
+    bool is_known = tl_known_integer(a, &x) && tl_known_integer(b, &y);
+    return is_known ? x == y : tl_expr_equal(a, b);
+}
+
 static bool same_axes(const tl_axes *a, const tl_axes *b) {
     if (a->count != b->count) return false;
     for (int i = 0; i < a->count; i++) {
-        int64_t x, y;
-        bool is_known =
-            tl_known_integer(a->items[i].extent, &x) && tl_known_integer(b->items[i].extent, &y);
-        bool is_same = is_known ? x == y : tl_expr_equal(a->items[i].extent, b->items[i].extent);
-        if (!is_same) return false;
+        if (!names_same_length(a->items[i].extent, b->items[i].extent)) return false;
     }
     return true;
 }
@@ -259,14 +261,14 @@ tl_end tl_copy_source(const tl_statement *copy) {
 }
 
 tl_end tl_copy_target(const tl_statement *copy) {
-    return end_of(copy, copy->copy.target ? copy->copy.target : copy->copy.what, copy->copy.to);
+    return end_of(copy, tl_copy_into(copy), copy->copy.to);
 }
 
 const tl_expr *tl_written_name(const tl_statement *s) {
     switch (s->kind) {
     case TL_COPY:
         if (s->copy.to == TL_GLOBAL) return NULL;
-        return s->copy.target ? s->copy.target : s->copy.what;
+        return tl_copy_into(s);
     case TL_COMPUTE:
         if (s->compute.target) return s->compute.target;
         return s->compute.operand_count ? s->compute.operands[0].value : NULL;

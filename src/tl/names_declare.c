@@ -101,13 +101,6 @@ static void declare_lets(names_binder *b, tl_statement *s) {
     }
 }
 
-static void declare_grid(names_binder *b, tl_statement *s) {
-    for (int i = 0; i < s->grid.count; i++) {
-        tl_walk *walk = &s->grid.items[i];
-        walk->symbol = declare(b, TL_SYMBOL_GRID, walk->name, walk->range, s);
-    }
-}
-
 static void declare_role(names_binder *b, tl_statement *s) {
     tl_role *role = &s->role;
     role->symbol = declare(b, TL_SYMBOL_ROLE, role->name, s->name_range, s);
@@ -118,12 +111,6 @@ static void declare_role(names_binder *b, tl_statement *s) {
 }
 
 /* --- tiles ------------------------------------------------------------------------------------ */
-
-static tl_symbol *variable_called(names_binder *b, str name, diag_range range, tl_statement *s) {
-    names_entry *entry = names_enter(b, name);
-    if (entry->variable) return entry->variable;
-    return declare(b, TL_SYMBOL_VARIABLE, name, range, s);
-}
 
 /* `Allocate A in global (M, K)`: a dense matrix whose axes are named like their lengths. */
 static void declare_global(names_binder *b, tl_symbol *symbol, tl_statement *s) {
@@ -157,7 +144,8 @@ static tl_symbol *further_tile(names_binder *b, tl_symbol *variable, tl_statemen
 }
 
 static tl_symbol *declare_tile(names_binder *b, str name, diag_range range, tl_statement *s) {
-    tl_symbol *variable = variable_called(b, name, range, s);
+    tl_symbol *variable = names_enter(b, name)->variable;
+    if (!variable) variable = declare(b, TL_SYMBOL_VARIABLE, name, range, s);
     tl_space space = s->allocate.space;
     if (space == TL_GLOBAL) {
         declare_global(b, variable, s);
@@ -222,7 +210,7 @@ static void come_into_being(names_binder *b, tl_expr *name, tl_space space, tl_s
 /* In a sketch a tile exists because something writes it. */
 static void declare_written(names_binder *b, tl_statement *s) {
     if (s->kind == TL_COPY && s->copy.to != TL_GLOBAL) {
-        come_into_being(b, s->copy.target ? s->copy.target : s->copy.what, s->copy.to, s);
+        come_into_being(b, tl_copy_into(s), s->copy.to, s);
     }
     if (s->kind != TL_COMPUTE) return;
     come_into_being(b, s->compute.target, TL_REGISTER, s);
@@ -260,15 +248,11 @@ static void declare_open_sizes(names_binder *b, tl_statement *s) {
         }
         break;
     case TL_COPY:
-        for (int i = 0; i < s->copy.shape.count; i++) {
-            declare_open(b, s->copy.shape.items[i], true, s, 0);
-        }
+    case TL_ALLOCATE: {
+        const tl_exprs *shape = s->kind == TL_COPY ? &s->copy.shape : &s->allocate.shape;
+        for (int i = 0; i < shape->count; i++) declare_open(b, shape->items[i], true, s, 0);
         break;
-    case TL_ALLOCATE:
-        for (int i = 0; i < s->allocate.shape.count; i++) {
-            declare_open(b, s->allocate.shape.items[i], true, s, 0);
-        }
-        break;
+    }
     default: break;
     }
 }
@@ -286,26 +270,22 @@ static void declare_sizes(names_binder *b, const tl_axes *axes, tl_statement *s)
     }
 }
 
-static void mark_extents(names_binder *b, const tl_axes *axes) {
-    for (int i = 0; i < axes->count; i++) {
-        const tl_expr *extent = axes->items[i].extent;
-        names_entry *entry = extent && extent->kind == TL_NAME ? names_look(b, extent->text) : NULL;
-        if (entry && entry->value) entry->value->is_extent = true;
-    }
-}
-
 /* `x in y` must not take the name of a value, except on a bare axis, which is both. */
-static void check_index_names(names_binder *b, const tl_axes *axes) {
+static void check_axes(names_binder *b, const tl_axes *axes, tl_statement *s) {
+    (void)s;
     for (int i = 0; i < axes->count; i++) {
         const tl_axis *axis = &axes->items[i];
+        const tl_expr *extent = axis->extent;
+        bool is_named = extent && extent->kind == TL_NAME;
+        names_entry *length = is_named ? names_look(b, extent->text) : NULL;
+        if (length && length->value) length->value->is_extent = true;
         str name = tl_axis_index(axes, i);
         names_entry *entry = name.length ? names_look(b, name) : NULL;
         if (!entry || axis->is_bare) continue;
         tl_symbol *other = entry->value ? entry->value : entry->label;
         /* `for K in (K in kv_len)`: an index named like its own tensor would hide it. */
         if (!other) other = entry->variable;
-        bool is_own_extent =
-            axis->extent && axis->extent->kind == TL_NAME && str_equal(axis->extent->text, name);
+        bool is_own_extent = is_named && str_equal(extent->text, name);
         if (other && !is_own_extent) names_twice(b, name, axis->coordinate->range, other);
     }
 }
@@ -314,23 +294,12 @@ static void each_axes(names_binder *b, bool is_parameter_only,
                       void (*action)(names_binder *b, const tl_axes *axes, tl_statement *s)) {
     tl_kernel *kernel = b->kernel;
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        if (is_parameter) action(b, &s->parameter.axes, s);
+        if (tl_is_parameter(s)) action(b, &s->parameter.axes, s);
         if (s->kind != TL_LET || is_parameter_only) continue;
         for (int i = 0; i < s->let.count; i++) {
             if (s->let.items[i].axes.count) action(b, &s->let.items[i].axes, s);
         }
     }
-}
-
-static void declare_sizes_of(names_binder *b, const tl_axes *axes, tl_statement *s) {
-    declare_sizes(b, axes, s);
-}
-
-static void check_axes_of(names_binder *b, const tl_axes *axes, tl_statement *s) {
-    (void)s;
-    mark_extents(b, axes);
-    check_index_names(b, axes);
 }
 
 /* A view goes where its base goes: its shared tile is a part of the base's. */
@@ -365,19 +334,22 @@ static void declare_parts(names_binder *b) {
 void names_declare(names_binder *b) {
     tl_statement *first = b->kernel->body.first;
     for (tl_statement *s = first; s; s = tl_next(s, NULL)) {
-        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) declare_parameter(b, s);
+        if (tl_is_parameter(s)) declare_parameter(b, s);
         if (s->kind == TL_LET) declare_lets(b, s);
-        if (s->kind == TL_GRID) declare_grid(b, s);
+        for (int i = 0; s->kind == TL_GRID && i < s->grid.count; i++) {
+            tl_walk *walk = &s->grid.items[i];
+            walk->symbol = declare(b, TL_SYMBOL_GRID, walk->name, walk->range, s);
+        }
         if (s->kind == TL_ROLE) declare_role(b, s);
     }
     for (tl_statement *s = first; s; s = tl_next(s, NULL)) {
         if (s->kind == TL_ALLOCATE) declare_allocation(b, s);
     }
-    each_axes(b, true, declare_sizes_of);
+    each_axes(b, true, declare_sizes);
     if (b->is_sketch) {
         for (tl_statement *s = first; s; s = tl_next(s, NULL)) declare_open_sizes(b, s);
         for (tl_statement *s = first; s; s = tl_next(s, NULL)) declare_written(b, s);
     }
-    each_axes(b, false, check_axes_of);
+    each_axes(b, false, check_axes);
     declare_parts(b);
 }

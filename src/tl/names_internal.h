@@ -74,6 +74,11 @@ void names_decide_divisions(tl_expr *e);
 tl_symbol *names_variable(names_binder *b, tl_expr *e, tl_space *written);
 /* The same with its tile in 'space' as the current role sees it; reports its absence. */
 tl_tile *names_tile(names_binder *b, tl_expr *e, tl_space space);
+/* In how many places is it? */
+int names_place_count(const tl_symbol *variable);
+str names_with_place(names_binder *b, str name, tl_space space); /* Q_shared */
+/* Are two lengths one, as numbers or as they are written? */
+bool names_same_length(const tl_expr *a, const tl_expr *b);
 /* Settles a let: resolves and folds its value. */
 void names_settle(names_binder *b, tl_symbol *symbol, tl_binding *binding);
 /* Settles every let of the kernel's own block, then its views and parameters. */

@@ -79,14 +79,18 @@ static const char *kind_words(tl_symbol_kind kind) {
     return "a name";
 }
 
-static tl_symbol *any_meaning(const names_entry *entry) {
-    if (!entry) return NULL;
-    return entry->local      ? entry->local
-           : entry->grid     ? entry->grid
-           : entry->value    ? entry->value
-           : entry->index    ? entry->index
-           : entry->variable ? entry->variable
-                             : entry->label;
+/* The name means something else than it should, or nothing. */
+static void report_other(names_binder *b, const tl_expr *e, diag_id id) {
+    const names_entry *entry = names_look(b, e->text);
+    const tl_symbol *other = !entry            ? NULL
+                             : entry->local    ? entry->local
+                             : entry->grid     ? entry->grid
+                             : entry->value    ? entry->value
+                             : entry->index    ? entry->index
+                             : entry->variable ? entry->variable
+                                               : entry->label;
+    if (other) diag_report(b->diags, id, e->range, e->text, str_from(kind_words(other->kind)));
+    else names_undefined(b, e->text, e->range);
 }
 
 tl_symbol *names_variable(names_binder *b, tl_expr *e, tl_space *written) {
@@ -100,31 +104,25 @@ tl_symbol *names_variable(names_binder *b, tl_expr *e, tl_space *written) {
         e->symbol = variable;
         return variable;
     }
-    tl_symbol *other = any_meaning(names_look(b, e->text));
-    if (other) {
-        diag_report(b->diags, DIAG_NAME_IS_NO_TILE, e->range, e->text,
-                    str_from(kind_words(other->kind)));
-    } else {
-        names_undefined(b, e->text, e->range);
-    }
+    report_other(b, e, DIAG_NAME_IS_NO_TILE);
     return NULL;
 }
 
-static int place_count(const tl_symbol *variable) {
+int names_place_count(const tl_symbol *variable) {
     return (variable->axes != NULL) + variable->shared.exists + variable->in_register.exists;
 }
 
-static str with_place(names_binder *b, str name, tl_space space) {
+str names_with_place(names_binder *b, str name, tl_space space) {
     return str_format(b->memory, "%.*s_%s", STR_ARGS(name), tl_space_name(space));
 }
 
 /* The canonical spelling: bare in sketches and where there is one place, else with the place. */
 static void respell(names_binder *b, tl_expr *e, const tl_symbol *variable, tl_space space) {
     bool is_bare = str_equal(e->text, variable->name);
-    if (b->is_sketch ? is_bare : place_count(variable) < 2) {
+    if (b->is_sketch ? is_bare : names_place_count(variable) < 2) {
         e->text = variable->name;
     } else {
-        str full = with_place(b, variable->name, space);
+        str full = names_with_place(b, variable->name, space);
         if (!str_equal(e->text, full)) e->text = full;
     }
 }
@@ -212,12 +210,6 @@ static bool is_own_index(const names_binder *b, str name) {
     return false;
 }
 
-static names_let *let_of(names_binder *b, const tl_symbol *symbol) {
-    names_entry *entry = names_look(b, symbol->name);
-    bool is_outer = entry && entry->value == symbol && entry->let_position > 0;
-    return is_outer ? &b->lets.items[entry->let_position - 1] : NULL;
-}
-
 static void settle_kernel_let(names_binder *b, names_let *let) {
     const tl_axes *own_axes = b->own_axes;
     int order = b->let_order;
@@ -232,8 +224,9 @@ static void settle_kernel_let(names_binder *b, names_let *let) {
 
 /* A let of the kernel is settled when it is first used; one that uses itself never is. */
 static void use_let(names_binder *b, tl_expr *e, tl_symbol *symbol) {
-    names_let *let = let_of(b, symbol);
-    if (!let) return;
+    const names_entry *entry = names_look(b, symbol->name);
+    if (!entry || entry->value != symbol || !entry->let_position) return;
+    names_let *let = &b->lets.items[entry->let_position - 1];
     if (let->progress == NAMES_UNDERWAY) {
         diag_report(b->diags, DIAG_LET_CYCLE, e->range, symbol->name);
         diag_report(b->diags, DIAG_NAME_FIRST_HERE, symbol->declared, symbol->name);
@@ -288,13 +281,7 @@ static void resolve_element(names_binder *b, tl_expr *e) {
             diag_report(b->diags, DIAG_NAME_FIRST_HERE, variable->declared, variable->name);
         }
     } else {
-        tl_symbol *other = any_meaning(names_look(b, e->text));
-        if (other) {
-            diag_report(b->diags, DIAG_NAME_IS_NO_TENSOR, e->range, e->text,
-                        str_from(kind_words(other->kind)));
-        } else {
-            names_undefined(b, e->text, e->range);
-        }
+        report_other(b, e, DIAG_NAME_IS_NO_TENSOR);
     }
     for (int i = 0; i < e->item_count; i++) names_resolve(b, e->items[i]);
 }
@@ -452,10 +439,7 @@ static void compare_lengths(names_binder *b, const tl_axes *axes) {
         names_entry *entry = name.length ? names_look(b, name) : NULL;
         const tl_expr *extent = axes->items[i].extent;
         if (!entry || !entry->index || !extent || entry->index->extent == extent) continue;
-        int64_t here, there;
-        bool is_known =
-            tl_known_integer(extent, &here) && tl_known_integer(entry->index->extent, &there);
-        if (is_known ? here == there : tl_expr_equal(extent, entry->index->extent)) continue;
+        if (names_same_length(extent, entry->index->extent)) continue;
         bool is_twice_here = false; /* reported already */
         for (int k = 0; k < i; k++) is_twice_here |= str_equal(name, tl_axis_index(axes, k));
         if (is_twice_here) continue;
@@ -490,7 +474,7 @@ void names_settle_all(names_binder *b) {
     }
     b->let_order = -1;
     for (tl_statement *s = b->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
+        if (!tl_is_parameter(s)) continue;
         resolve_axes(b, &s->parameter.axes);
         compare_lengths(b, &s->parameter.axes);
         names_resolve(b, s->parameter.condition);

@@ -16,13 +16,6 @@ static void bind_let(names_binder *b, tl_statement *s) {
     }
 }
 
-static void bind_grid(names_binder *b, tl_statement *s) {
-    for (int i = 0; i < s->grid.count; i++) {
-        names_resolve(b, s->grid.items[i].extent);
-        names_resolve(b, s->grid.items[i].section);
-    }
-}
-
 static void bind_layout(names_binder *b, tl_layout *layout) {
     if (!layout->of) return;
     names_tile(b, layout->of, TL_REGISTER);
@@ -47,7 +40,7 @@ static void bind_in_place(names_binder *b, tl_statement *s) {
     } else if (partner->shared.allocation == s) {
         diag_report(b->diags, DIAG_IN_PLACE_OF_ITSELF, a->in_place_range, bare);
     } else {
-        a->in_place_of = str_format(b->memory, "%.*s_shared", STR_ARGS(bare));
+        a->in_place_of = names_with_place(b, bare, TL_SHARED);
     }
 }
 
@@ -114,7 +107,7 @@ static void bind_target(names_binder *b, tl_expr *target) {
     bool has_other = variable->axes || variable->shared.exists;
     bool is_placed = !b->is_sketch && has_other;
     if (is_placed) {
-        target->text = str_format(b->memory, "%.*s_register", STR_ARGS(variable->name));
+        target->text = names_with_place(b, variable->name, TL_REGISTER);
     } else if (written == TL_NOWHERE || !has_other) {
         target->text = variable->name;
     }
@@ -167,10 +160,8 @@ static void bind_sync(names_binder *b, tl_expr *what) {
     } else if (!names_tile(b, what, space)) {
         return;
     }
-    int places = (variable->axes != NULL) + is_shared + variable->in_register.exists;
-    what->text = places < 2 ? variable->name
-                            : str_format(b->memory, "%.*s_%s", STR_ARGS(variable->name),
-                                         tl_space_name(space));
+    what->text = names_place_count(variable) < 2 ? variable->name
+                                                 : names_with_place(b, variable->name, space);
 }
 
 static void bind_block_in(names_binder *b, tl_block *block) {
@@ -189,18 +180,10 @@ static void bind_for(names_binder *b, tl_statement *s) {
     names_pop(b, mark);
 }
 
-static void bind_role(names_binder *b, tl_statement *s) {
-    if (b->role) diag_report(b->diags, DIAG_ROLE_INSIDE, s->range, s->role.name);
-    const tl_statement *outer = b->role;
-    b->role = s;
-    bind_block_in(b, &s->role.body);
-    b->role = outer;
-}
-
 /* What says something about the whole kernel. A role may be in no loop or `if` either. */
 static void check_level(names_binder *b, const tl_statement *s) {
-    bool is_of_kernel = s->kind == TL_INPUT || s->kind == TL_OUTPUT || s->kind == TL_GRID ||
-                        (s->kind == TL_ROLE && !b->role);
+    bool is_of_kernel =
+        tl_is_parameter(s) || s->kind == TL_GRID || (s->kind == TL_ROLE && !b->role);
     if (!s->parent || !is_of_kernel) return;
     diag_report(b->diags, DIAG_DECLARATION_INSIDE, s->range, str_from(tl_statement_word(s->kind)));
 }
@@ -213,20 +196,30 @@ void names_bind_statements(names_binder *b, tl_block *block) {
         case TL_OUTPUT:
         case TL_HOLE: break;
         case TL_LET: bind_let(b, s); break;
-        case TL_GRID: bind_grid(b, s); break;
+        case TL_GRID:
+            for (int i = 0; i < s->grid.count; i++) {
+                names_resolve(b, s->grid.items[i].extent);
+                names_resolve(b, s->grid.items[i].section);
+            }
+            break;
         case TL_ALLOCATE: bind_allocate(b, s); break;
         case TL_COPY: bind_copy(b, s); break;
         case TL_COMPUTE: bind_compute(b, s); break;
-        case TL_RESHAPE: {
-            tl_expr *what = s->reshape.what;
-            bind_target(b, what);
+        case TL_RESHAPE:
+            bind_target(b, s->reshape.what);
             bind_layout(b, &s->reshape.from);
             bind_layout(b, &s->reshape.to);
             break;
-        }
         case TL_WAIT:
         case TL_RELEASE: bind_sync(b, s->sync.what); break;
-        case TL_ROLE: bind_role(b, s); break;
+        case TL_ROLE: {
+            const tl_statement *outer = b->role;
+            if (outer) diag_report(b->diags, DIAG_ROLE_INSIDE, s->range, s->role.name);
+            b->role = s;
+            bind_block_in(b, &s->role.body);
+            b->role = outer;
+            break;
+        }
         case TL_FOR: bind_for(b, s); break;
         case TL_IF:
             names_resolve(b, s->branch.condition);

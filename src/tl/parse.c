@@ -203,16 +203,8 @@ static void close_by_indent(reader *r, int column, bool is_end) {
 }
 
 static bool statement_kind_of(str word, tl_statement_kind *kind) {
-    static const char *const spellings[] = {
-#define STATEMENT(id, spelling, doc) spelling,
-#include "tl/statements.def"
-#undef STATEMENT
-    };
-    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
-        if (!lex_same_word(word, spellings[i])) continue;
-        *kind = (tl_statement_kind)i;
-        return true;
-    }
+    for (*kind = 0; *kind < TL_HOLE; ++*kind)
+        if (lex_same_word(word, tl_statement_word(*kind))) return true;
     return false;
 }
 
@@ -249,12 +241,6 @@ static bool read_unknown(reader *r, lex_token t) {
     return has_body;
 }
 
-static void link_statement(reader *r, tl_statement *s) {
-    open_block *top = &r->open[r->open_count - 1];
-    tl_block_append(top->block, top->statement, s);
-    count_statement(r, s->range);
-}
-
 static void finish_statement(reader *r, tl_statement *s, lex_token start, bool has_body) {
     parser *p = &r->p;
     bool is_good = !p->failed;
@@ -265,8 +251,12 @@ static void finish_statement(reader *r, tl_statement *s, lex_token start, bool h
         int last = p->at - 2; /* before the line break */
         has_colon |= has_body && last >= 0 && p->tokens.items[last].kind == ':';
     }
-    r->open[r->open_count - 1].has_statements = true;
-    if (is_good) link_statement(r, s);
+    open_block *top = &r->open[r->open_count - 1];
+    top->has_statements = true;
+    if (is_good) {
+        tl_block_append(top->block, top->statement, s);
+        count_statement(r, s->range);
+    }
     if (has_body && !p->stopped) open_body(r, s, start, has_colon);
 }
 

@@ -32,12 +32,6 @@ static tl_expr *binary(parser *p, tl_operator operator, tl_expr * left, tl_expr 
     return e;
 }
 
-static tl_function function_named(str name) {
-    int i = 0;
-    while (i < TL_FUNCTION_UNKNOWN && !lex_same_word(name, tl_function_name((tl_function)i))) i++;
-    return (tl_function)i;
-}
-
 static void check_function(parser *p, str name, const tl_expr *call, diag_range name_range) {
     static const char *const spellings[] = {
 #define FUNCTION(id, spelling, fewest, most, operation, doc) spelling,
@@ -89,7 +83,9 @@ static tl_expr *parse_named(parser *p) {
     if (kind != TL_CALL) {
         e->text = name;
     } else {
-        e->function = function_named(name);
+        while (e->function < TL_FUNCTION_UNKNOWN &&
+               !lex_same_word(name, tl_function_name(e->function)))
+            e->function++;
         check_function(p, name, e, (diag_range){start.begin, start.end});
     }
     return e;

@@ -87,11 +87,6 @@ diag_range parse_range(const parser *p, uint32_t begin) {
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
-/* Past the limit errors are only counted, so nothing is spent on their words. */
-static bool is_silent(const parser *p) {
-    return p->diags->error_count >= DIAG_ERROR_LIMIT;
-}
-
 void parse_fail_of(parser *p, diag_id id, diag_range range, const str *arguments) {
     if (p->failed) return;
     p->failed = true;
@@ -135,7 +130,8 @@ void parse_fail(parser *p, const char *expected) {
     if (p->failed) return;
     p->failed = true;
     lex_token t = parse_peek(p);
-    if (is_silent(p)) {
+    /* Past the limit errors are only counted, so nothing is spent on their words. */
+    if (p->diags->error_count >= DIAG_ERROR_LIMIT) {
         diag_add(p->diags, DIAG_SYNTAX, parse_token_range(p, t), NULL);
         return;
     }

@@ -142,7 +142,7 @@ static void note_declaration(facts *f, const tl_statement *s) {
 static void note_result(facts *f, const tl_statement *s) {
     if (s->kind == TL_COPY) {
         note(f, s->copy.what->text, IS_VARIABLE | flag_of(s->copy.from));
-        const tl_expr *target = s->copy.target ? s->copy.target : s->copy.what;
+        const tl_expr *target = tl_copy_into(s);
         note(f, target->text, IS_VARIABLE | flag_of(s->copy.to));
     } else if (s->kind == TL_COMPUTE && s->compute.target) {
         str base;

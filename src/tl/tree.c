@@ -3,6 +3,20 @@
 
 #include <string.h>
 
+bool tl_is_parameter(const tl_statement *s) {
+    return s->kind == TL_INPUT || s->kind == TL_OUTPUT;
+}
+
+tl_expr *tl_copy_into(const tl_statement *copy) {
+    return copy->copy.target ? copy->copy.target : copy->copy.what;
+}
+
+tl_kernel *tl_kernel_at(const tl_program *program, int number) {
+    tl_kernel *k = program ? program->first : NULL;
+    for (; k && number > 0; number--) k = k->next;
+    return k;
+}
+
 tl_block *tl_statement_body(tl_statement *s) {
     switch (s->kind) {
     case TL_ROLE: return &s->role.body;

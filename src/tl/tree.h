@@ -338,6 +338,11 @@ typedef struct tl_program {
 
 /* --- walking and changing --------------------------------------------------------------------- */
 
+bool tl_is_parameter(const tl_statement *s);     /* Input or Output */
+tl_expr *tl_copy_into(const tl_statement *copy); /* the name of what it writes */
+/* The kernel of that number, from 0; NULL: there are fewer, or no program. */
+tl_kernel *tl_kernel_at(const tl_program *program, int number);
+
 /* The body of a role, for or if; NULL for the others. */
 tl_block *tl_statement_body(tl_statement *s);
 

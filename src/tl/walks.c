@@ -40,19 +40,13 @@ static void add(index_set *set, str name, int copy) {
 
 const tl_axes *tl_axes_of(const tl_kernel *kernel, str tensor) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        if (is_parameter && str_equal(s->parameter.name, tensor)) return &s->parameter.axes;
+        if (tl_is_parameter(s) && str_equal(s->parameter.name, tensor)) return &s->parameter.axes;
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
             const tl_binding *binding = &s->let.items[i];
             if (binding->axes.count && str_equal(binding->name, tensor)) return &binding->axes;
         }
     }
     return NULL;
-}
-
-static bool is_around(const tl_statement *loop, const tl_statement *s) {
-    while (s && s != loop) s = s->parent;
-    return s != NULL;
 }
 
 static bool is_called_otherwise(void *context, const tl_expr *e) {
@@ -72,13 +66,6 @@ static bool walks_length(const tl_statement *loop, const tl_expr *length) {
     return tl_expr_equal(to, length);
 }
 
-static bool is_walked_by_some_loop(const tl_statement *s, const tl_expr *length) {
-    for (const tl_statement *p = s->parent; p; p = p->parent) {
-        if (p->kind == TL_FOR && walks_length(p, length)) return true;
-    }
-    return false;
-}
-
 /* --- what is copied --------------------------------------------------------------------------- */
 
 /* An axis of the tensor that a Copy reads or writes in global memory. A coordinate that is said
@@ -88,23 +75,25 @@ static void note_axis(walk_search *w, const tl_statement *s, const tl_axes *axes
     str index = tl_axis_index(axes, i);
     if (!index.length || !tl_expr_equal(axes->items[i].extent, w->length)) return;
     const tl_place *place = &s->copy.place;
-    bool is_inside = is_around(w->loop, s);
+    const tl_statement *around = s;
+    while (around && around != w->loop) around = around->parent;
+    bool is_inside = around != NULL;
     if (place->is_given) {
         const tl_spot *spot = i < place->count ? &place->items[i] : NULL;
         bool follows = is_inside && spot && !spot->is_all && names(spot->at, w->loop->loop.name);
         add(follows ? &w->inside : &w->outside, index, copy);
     } else if (is_inside) {
         add(&w->inside, index, copy);
-    } else if (!is_walked_by_some_loop(s, w->length)) {
-        add(&w->outside, index, copy);
+    } else {
+        const tl_statement *p = s->parent; /* unless some loop around it walks the length */
+        while (p && !(p->kind == TL_FOR && walks_length(p, w->length))) p = p->parent;
+        if (!p) add(&w->outside, index, copy);
     }
 }
 
 static void note_copy(walk_search *w, const tl_statement *s, int copy) {
     const tl_expr *ends[2] = {s->copy.from == TL_GLOBAL ? s->copy.what : NULL,
-                              s->copy.to != TL_GLOBAL ? NULL
-                              : s->copy.target        ? s->copy.target
-                                                      : s->copy.what};
+                              s->copy.to != TL_GLOBAL ? NULL : tl_copy_into(s)};
     for (int e = 0; e < 2; e++) {
         const tl_axes *axes = ends[e] ? tl_axes_of(w->kernel, ends[e]->text) : NULL;
         for (int i = 0; axes && i < axes->count; i++) note_axis(w, s, axes, i, copy);
@@ -123,7 +112,7 @@ static void look(walk_search *w) {
     int copy = 0;
     for (tl_statement *s = w->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind == TL_COPY) note_copy(w, s, copy++);
-        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) note_lengths(w, &s->parameter.axes);
+        if (tl_is_parameter(s)) note_lengths(w, &s->parameter.axes);
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
             note_lengths(w, &s->let.items[i].axes);
         }

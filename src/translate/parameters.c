@@ -38,14 +38,10 @@ ftl_type translate_type(tl_type type) {
     return FTL_F32;
 }
 
-static bool is_parameter(const tl_statement *s) {
-    return s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-}
-
 static int count_parameters(const emit *t, bool tensors) {
     int count = 0;
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        count += is_parameter(s) && (s->parameter.axes.count > 0) == tensors;
+        count += tl_is_parameter(s) && (s->parameter.axes.count > 0) == tensors;
     }
     return count;
 }
@@ -104,7 +100,7 @@ static void plan_tensors(emit *t) {
     int count = count_parameters(t, true), at = 0;
     ftl_plan_tensor *tensors = arena_array(t->memory, ftl_plan_tensor, count + 1);
     for (tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (!is_parameter(s) || !s->parameter.axes.count) continue;
+        if (!tl_is_parameter(s) || !s->parameter.axes.count) continue;
         ftl_plan_tensor *tensor = &tensors[at++];
         bool lines = moves_in_lines(t, s->parameter.symbol);
         tensor->name = str_copy_z(t->memory, s->parameter.name);
@@ -127,7 +123,7 @@ static void plan_scalars(emit *t) {
     int count = count_parameters(t, false), at = 0;
     ftl_plan_scalar *scalars = arena_array(t->memory, ftl_plan_scalar, count + 1);
     for (tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (!is_parameter(s) || s->parameter.axes.count) continue;
+        if (!tl_is_parameter(s) || s->parameter.axes.count) continue;
         scalars[at].name = str_copy_z(t->memory, s->parameter.name);
         scalars[at].type = translate_type(s->parameter.type);
         scalars[at++].offset = take(&t->plan->parameter_bytes, 4);
@@ -153,7 +149,7 @@ static void size_condition(emit *t, int size) {
 
 static void plan_conditions(emit *t) {
     for (tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (!is_parameter(s) || !s->parameter.condition) continue;
+        if (!tl_is_parameter(s) || !s->parameter.condition) continue;
         ftl_formula f;
         if (emit_formula(t, s->parameter.condition, &f)) list_push(t->memory, &t->conditions, f);
         else
@@ -310,7 +306,7 @@ static const char *pointer_type(ftl_type type, bool is_output) {
 
 static const tl_statement *parameter_named(const emit *t, const char *name) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (is_parameter(s) && str_is(s->parameter.name, name)) return s;
+        if (tl_is_parameter(s) && str_is(s->parameter.name, name)) return s;
     }
     return NULL;
 }

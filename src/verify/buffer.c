@@ -141,14 +141,12 @@ double *buffer_load(const buffer *b, arena *memory) {
     return values;
 }
 
-/* Is what lies at 'position' of the buffer's memory poison? */
-static bool is_poison(const unsigned char *element, size_t bytes, size_t position, int poison) {
+/* The byte that poison has at 'position' of the buffer's memory. */
+static unsigned char poison_at(int poison, size_t position) {
     uint16_t word = (uint16_t)poison;
     unsigned char half[2];
     memcpy(half, &word, 2);
-    for (size_t i = 0; i < bytes; i++)
-        if (element[i] != half[(position + i) % 2]) return false;
-    return true;
+    return half[position % 2];
 }
 
 unsigned char *buffer_copy(const buffer *b, int poison, arena *memory, uint8_t *unwritten) {
@@ -160,8 +158,9 @@ unsigned char *buffer_copy(const buffer *b, int poison, arena *memory, uint8_t *
         const unsigned char *from = row_address(b, row);
         for (int64_t c = 0; c < b->columns; c++, to += bytes) {
             memcpy(to, from + c * step, bytes);
-            size_t position = (size_t)(from + c * step - b->memory);
-            unwritten[row * b->columns + c] = is_poison(to, bytes, position, poison);
+            size_t position = (size_t)(from + c * step - b->memory), k = 0;
+            while (k < bytes && to[k] == poison_at(poison, position + k)) k++;
+            unwritten[row * b->columns + c] = k == bytes;
         }
     }
     return copy;
@@ -177,10 +176,7 @@ static void poison_elements(buffer *b, int poison) {
         for (int64_t c = 0; c < b->columns; c++) {
             for (size_t k = 0; k < bytes; k++) {
                 size_t position = (size_t)(at + c * step - b->memory) + k;
-                uint16_t word = (uint16_t)poison;
-                unsigned char half[2];
-                memcpy(half, &word, 2);
-                b->memory[position] = half[position % 2];
+                b->memory[position] = poison_at(poison, position);
             }
         }
     }
@@ -188,12 +184,9 @@ static void poison_elements(buffer *b, int poison) {
 
 bool buffer_is_intact(buffer *b, int poison, char why[FTL_WHY_BYTES]) {
     poison_elements(b, poison);
-    uint16_t word = (uint16_t)poison;
-    unsigned char half[2];
-    memcpy(half, &word, 2);
     size_t first = b->bytes, count = 0;
     for (size_t i = 0; i < b->bytes; i++) {
-        if (b->memory[i] == half[i % 2]) continue;
+        if (b->memory[i] == poison_at(poison, i)) continue;
         if (first == b->bytes) first = i;
         count++;
     }

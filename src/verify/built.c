@@ -22,13 +22,6 @@ static void keep_failure(void *user, const verify_result *result) {
     if (result->verdict == VERIFY_FAILED && first->verdict != VERIFY_FAILED) *first = *result;
 }
 
-static ftl_status open_machine(ftl_context *context, const verify_program *program,
-                               ftl_runtime *runtime, verify_machine **machine) {
-    ftl_status status = verify_machine_open(context, program, VERIFY_EMULATOR, runtime, machine);
-    if (status != FTL_NO_COMPILER) return status;
-    return verify_machine_open(context, program, VERIFY_INTERPRETER, NULL, machine);
-}
-
 static void report(const ftl_plan *plan, const verify_result *first, const verify_summary *summary,
                    verify_built *out) {
     *out = (verify_built){.finding = VERIFY_RIGHT};
@@ -62,7 +55,9 @@ static ftl_status run(ftl_context *context, const verify_program *program, ftl_r
                               .stop = stop,
                               .on_result = keep_failure,
                               .user = &first};
-    ftl_status status = open_machine(context, program, runtime, &machine);
+    ftl_status status = verify_machine_open(context, program, VERIFY_EMULATOR, runtime, &machine);
+    if (status == FTL_NO_COMPILER)
+        status = verify_machine_open(context, program, VERIFY_INTERPRETER, NULL, &machine);
     const char *const shapes[] = {"decisive", "small"}; /* of the first there may be none */
     for (int i = 0; !status && i < 2 && (!summary.compared || summary.open); i++) {
         options.shapes = shapes[i];

@@ -54,17 +54,14 @@ double cases_value(const ftl_formula *formula, const verify_case *c) {
     return ftl_formula_evaluate(formula, c->sizes, ones, &value) && value > 0 ? value : 0;
 }
 
-static double elements_of(const ftl_plan_tensor *tensor, const verify_case *c) {
-    double product = 1;
-    for (int32_t i = 0; i < tensor->axis_count; i++) {
-        product *= cases_value(&tensor->axes[i].extent, c);
-    }
-    return product;
-}
-
 double cases_elements(const ftl_plan *plan, const verify_case *c) {
     double sum = 0;
-    for (int32_t t = 0; t < plan->tensor_count; t++) sum += elements_of(&plan->tensors[t], c);
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        double product = 1;
+        for (int32_t i = 0; i < plan->tensors[t].axis_count; i++)
+            product *= cases_value(&plan->tensors[t].axes[i].extent, c);
+        sum += product;
+    }
     return sum;
 }
 
@@ -334,12 +331,6 @@ static bool add_shape(listing *l, str shape, char why[FTL_WHY_BYTES]) {
                   count, cases_have_pair(l) ? "q_len x kv_len, or " : "", sizes);
 }
 
-/* Where all heads are alike, one name is enough. */
-static int32_t find_heads(const ftl_plan *plan) {
-    int32_t heads = plan_find_size(plan, "q_heads");
-    return heads >= 0 ? heads : plan_find_size(plan, "heads");
-}
-
 /* Lists that have a name. False when this is none. */
 static bool add_list(listing *l, str word) {
     bool is_all = str_is(word, "all"), is_decisive = str_is(word, "decisive");
@@ -362,8 +353,9 @@ bool verify_cases(const verify_program *program, const verify_list *list, double
                  .q_len = plan_find_size(plan, "q_len"),
                  .kv_len = plan_find_size(plan, "kv_len"),
                  .batch = plan_find_size(plan, "batch"),
-                 .q_heads = find_heads(plan),
+                 .q_heads = plan_find_size(plan, "q_heads"),
                  .kv_heads = plan_find_size(plan, "kv_heads")};
+    if (l.q_heads < 0) l.q_heads = plan_find_size(plan, "heads"); /* all are alike */
     l.chains = planted_find(program);
     l.has_scores = planted_has_scores(&l.chains.turns[0]);
     l.has_values = planted_has_values(&l.chains.turns[0]);

@@ -21,6 +21,7 @@ bool cases_have_pair(const listing *l);
 int64_t cases_tile(const listing *l, int32_t size);
 double cases_flops(const listing *l, const verify_case *c);
 double cases_elements(const ftl_plan *plan, const verify_case *c);
+uint32_t cases_sizes_in(const ftl_formula *formula); /* a bit each: at most VERIFY_SIZES_MAX */
 /* The sum of the lengths that the plan alone knows. */
 double cases_fixed_lengths(const ftl_plan *plan);
 double cases_value(const ftl_formula *formula, const verify_case *c); /* 0: it has none */

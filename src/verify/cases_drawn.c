@@ -133,10 +133,6 @@ static bool counts_matrices(const listing *l, int32_t size) {
     return is_named || !cases_is_length(l->plan, size);
 }
 
-static bool is_relative(length_kind kind) {
-    return kind == LENGTH_SAME || kind == LENGTH_BESIDE;
-}
-
 /* Of what counts matrices a kind is their number, mostly. Lengths that are told by another one come
  * last.
  */
@@ -148,7 +144,8 @@ static void draw_sizes(drawing *d, const kinds *k, verify_case *c) {
     for (int32_t i = 0; i < 2 * l->plan->size_count; i++) {
         int32_t s = (first + i) % l->plan->size_count;
         length_kind kind = (length_kind)k->of[CHOICES + s];
-        if (is_relative(kind) != (i >= l->plan->size_count)) continue;
+        bool is_relative = kind == LENGTH_SAME || kind == LENGTH_BESIDE;
+        if (is_relative != (i >= l->plan->size_count)) continue;
         bool is_count = counts_matrices(l, s);
         c->sizes[s] = is_count ? counts[kind] : draw_length(d, s, kind, other);
         if (!is_count && c->sizes[s] > 1) other = c->sizes[s];
@@ -204,23 +201,12 @@ static int count_unseen(const drawing *d, const kinds *k) {
     return count;
 }
 
-static void note(drawing *d, const kinds *k) {
-    for (int a = 0; a < dimensions(d); a++)
-        for (int b = 0; b < a; b++) d->seen[a][k->of[a]][b][k->of[b]] = true;
-}
-
 /* Along which keys' scores go; -1: the program has none. */
 static int32_t size_of_keys(const listing *l, int32_t turn) {
     const planted *p = &l->chains.turns[turn];
     if (!p->count) return -1;
     const planted_matrix *keys = &p->chains[0].right;
     return l->plan->tensors[keys->tensor].axes[keys->row].size;
-}
-
-static bool has_whole_scalars(const ftl_plan *plan) {
-    for (int32_t i = 0; i < plan->scalar_count; i++)
-        if (plan->scalars[i].type == FTL_I32) return true;
-    return false;
 }
 
 /* A mask's limit inside a block decides most where scores rise there, and blocks come after it. */
@@ -237,7 +223,8 @@ static void lengthen(drawing *d, int32_t keys, kinds *k) {
     static const uint8_t several[] = {LENGTH_TWO, LENGTH_TWO_REST, LENGTH_THREE, LENGTH_THREE_REST};
     bool is_planted = input_of(d->l, k->of[OF_INPUT]) == VERIFY_BLOCKS && keys >= 0;
     if (is_planted && below(d, 6)) k->of[CHOICES + keys] = several[below(d, 4)];
-    if (is_planted && has_whole_scalars(d->l->plan) && below_apart(d, 1, 2)) put_inside(d, keys, k);
+    if (is_planted && drawn_whole_scalars(d->l->plan) && below_apart(d, 1, 2))
+        put_inside(d, keys, k);
 }
 
 /* Their sizes are those of scores, and weights that are alike are rounded alike: where scores are
@@ -267,10 +254,8 @@ static void empty_tables(const listing *l, verify_case *c) {
         const ftl_plan_tensor *table = &l->plan->tensors[t];
         if (!cases_is_table(table) || table->use != FTL_TABLE_INDEX) continue;
         int32_t entries = table->axes[table->axis_count - 1].size;
-        for (int32_t i = 0; i < table->limit.step_count; i++) {
-            if (table->limit.steps[i].op == FTL_PUSH_SIZE)
-                c->sizes[table->limit.steps[i].index] = 0;
-        }
+        for (int32_t s = 0; s < l->plan->size_count; s++)
+            if (cases_sizes_in(&table->limit) >> s & 1) c->sizes[s] = 0;
         if (entries >= 0) c->sizes[entries] = 0;
     }
 }
@@ -352,10 +337,6 @@ static double work_of(const listing *l, const verify_case *c) {
     return sum > 0 && sum < most ? sum : most;
 }
 
-static bool has_products(const planted_turns *all) {
-    return all->turns[0].multiplied != 0;
-}
-
 /* What a case may cost: a tenth of a second, where lengths are what they were drawn to be. One
  * instruction of a product does as much as many for single elements.
  */
@@ -363,7 +344,7 @@ static bool is_affordable(const listing *l, const verify_case *c) {
     static const double FLOPS_MOST = 8e7, TABLES_MOST = 2e8, ELEMENTS_MOST = 1 << 20, SINGLE = 32;
     bool has_tables = cases_have_tables(l->plan);
     double work = has_tables ? cases_flops(l, c) : work_of(l, c);
-    if (!has_products(&l->chains)) work *= SINGLE;
+    if (!l->chains.turns[0].multiplied) work *= SINGLE;
     return work <= (has_tables ? TABLES_MOST : FLOPS_MOST) &&
            cases_elements(l->plan, c) <= ELEMENTS_MOST;
 }
@@ -433,7 +414,8 @@ static bool draw_case(drawing *d, verify_case *out) {
         found++;
         if (unseen > most) most = unseen, best = k, *out = c;
     }
-    if (most >= 0) note(d, &best);
+    for (int a = 0; a < dimensions(d) && most >= 0; a++)
+        for (int b = 0; b < a; b++) d->seen[a][best.of[a]][b][best.of[b]] = true;
     return most >= 0;
 }
 

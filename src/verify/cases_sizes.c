@@ -15,12 +15,8 @@ enum { LENGTHS = 11 };
 
 /* Is it a part of the length of one of the axes from 'begin'? */
 static bool is_part(const ftl_plan_tensor *tensor, int begin, int32_t size) {
-    for (int i = begin; i < tensor->axis_count; i++) {
-        const ftl_formula *extent = &tensor->axes[i].extent;
-        for (int32_t k = 0; k < extent->step_count; k++) {
-            if (extent->steps[k].op == FTL_PUSH_SIZE && extent->steps[k].index == size) return true;
-        }
-    }
+    for (int i = begin; i < tensor->axis_count; i++)
+        if (cases_sizes_in(&tensor->axes[i].extent) >> size & 1) return true;
     return false;
 }
 
@@ -128,13 +124,6 @@ static bool settle(const listing *l, uint64_t seed, int32_t kept, bool is_all, v
 
 /* --- every length meets every size ------------------------------------------------------------ */
 
-static void lengths_of(const listing *l, int32_t size, int64_t lengths[LENGTHS]) {
-    int64_t t = cases_tile(l, size);
-    const int64_t values[LENGTHS] = {t + 1, 1, t, 97, 3, 2 * t + 1, t - 1, 200, 2, 333, 0};
-    const int64_t counts[LENGTHS] = {2, 1, 3, 2, 5, 1, 4, 2, 3, 7, 0};
-    memcpy(lengths, cases_is_length(l->plan, size) ? values : counts, sizeof values);
-}
-
 /* Sizes of programs with tables, in which pages and places have to suffice for what lies there. */
 static void draw_sizes(const listing *l, int32_t n, bool is_all, verify_case *c) {
     enum { ATTEMPTS = 400 };
@@ -166,10 +155,12 @@ void cases_add_sizes(listing *l, bool is_all) {
     for (int32_t n = 0; n < rounds * LENGTHS; n++) {
         verify_case c = cases_blank(l);
         for (int32_t s = 0; s < l->plan->size_count; s++) {
-            int64_t lengths[LENGTHS];
-            lengths_of(l, s, lengths);
+            int64_t t = cases_tile(l, s);
+            const int64_t lengths[] = {t + 1, 1, t, 97, 3, 2 * t + 1, t - 1, 200, 2, 333, 0};
+            static const int64_t counts[] = {2, 1, 3, 2, 5, 1, 4, 2, 3, 7, 0};
             int64_t step = 1 + (s * 2 + n / LENGTHS * (s + 1)) % (LENGTHS - 1);
-            c.sizes[s] = lengths[(n * step + s * 3) % LENGTHS];
+            int64_t at = (n * step + s * 3) % LENGTHS;
+            c.sizes[s] = cases_is_length(l->plan, s) ? lengths[at] : counts[at];
         }
         bool is_drawn = cases_have_tables(l->plan);
         if (is_drawn || !settle(l, (uint64_t)n, -1, is_all, &c)) draw_sizes(l, n, is_all, &c);
@@ -222,13 +213,6 @@ static bool add_long(listing *l, int32_t size, int times, verify_input input, in
     c.layout = (verify_layout)(l->next % 4);
     cases_add(l, c);
     return true;
-}
-
-/* What many keys weigh together shows where they are scaled a little wrong, so as many as are
- * cheap. */
-static void add_long_climbing(listing *l, int32_t size, int32_t turn) {
-    enum { MOST = 3 };
-    for (int times = MOST; times > 0 && !add_long(l, size, times, VERIFY_CLIMBING, turn);) times--;
 }
 
 /* All lengths past two blocks of their own tiles, and different from one another; but equal where
@@ -378,6 +362,7 @@ static void add_many_tiles(listing *l, bool has_steps) {
 }
 
 void cases_add_decisive(listing *l) {
+    enum { LONGEST = 3 };
     if (cases_have_tables(l->plan)) { /* lengths are in the tables */
         add_drawn(l);
         add_all_long(l, VERIFY_NORMAL, 0); /* of axes that no table cuts */
@@ -389,8 +374,11 @@ void cases_add_decisive(listing *l) {
         bool is_counted = s == l->q_heads || s == l->kv_heads || s == l->batch || s == l->q_len;
         if (!cases_is_length(l->plan, s) || cases_is_fixed(l, s) || is_counted) continue;
         add_long(l, s, 1, VERIFY_NORMAL, 0);
+        /* What many keys weigh together shows where they are scaled a little wrong: as many as are
+         * cheap. */
         int32_t turn = turn_of_keys(l, s);
-        if (turn >= 0) add_long_climbing(l, s, turn);
+        for (int times = LONGEST; turn >= 0 && times > 0; times--)
+            if (add_long(l, s, times, VERIFY_CLIMBING, turn)) break;
     }
     add_all_long(l, l->has_values ? VERIFY_CLIMBING : VERIFY_ENDS, 0);
     for (int32_t turn = 1; turn < l->chains.count; turn++) {

@@ -20,8 +20,7 @@ bool cases_have_tables(const ftl_plan *plan) {
 
 /* --- sets of sizes ---------------------------------------------------------------------------- */
 
-/* A bit for each size: there are VERIFY_SIZES_MAX at most. */
-static uint32_t sizes_in(const ftl_formula *formula) {
+uint32_t cases_sizes_in(const ftl_formula *formula) {
     uint32_t set = 0;
     for (int32_t i = 0; i < formula->step_count; i++) {
         if (formula->steps[i].op == FTL_PUSH_SIZE) set |= 1u << formula->steps[i].index;
@@ -31,17 +30,17 @@ static uint32_t sizes_in(const ftl_formula *formula) {
 
 static uint32_t sizes_of(const ftl_plan_tensor *tensor) {
     uint32_t set = 0;
-    for (int32_t i = 0; i < tensor->axis_count; i++) set |= sizes_in(&tensor->axes[i].extent);
+    for (int32_t i = 0; i < tensor->axis_count; i++) set |= cases_sizes_in(&tensor->axes[i].extent);
     return set;
 }
 
 /* The table whose entries are places on this axis: its limit is the axis' length. NULL: none. */
 static const ftl_plan_tensor *table_of_axis(const ftl_plan *plan, const ftl_plan_axis *axis) {
-    uint32_t own = sizes_in(&axis->extent);
+    uint32_t own = cases_sizes_in(&axis->extent);
     for (int32_t t = 0; own && t < plan->tensor_count; t++) {
         const ftl_plan_tensor *table = &plan->tensors[t];
         bool is_of_places = cases_is_table(table) && table->use == FTL_TABLE_INDEX;
-        if (is_of_places && sizes_in(&table->limit) == own) return table;
+        if (is_of_places && cases_sizes_in(&table->limit) == own) return table;
     }
     return NULL;
 }
@@ -51,7 +50,7 @@ static uint32_t seen_of(const ftl_plan *plan, const ftl_plan_tensor *tensor) {
     uint32_t set = 0;
     for (int32_t i = 0; i < tensor->axis_count; i++) {
         const ftl_plan_tensor *table = table_of_axis(plan, &tensor->axes[i]);
-        set |= table ? sizes_of(table) : sizes_in(&tensor->axes[i].extent);
+        set |= table ? sizes_of(table) : cases_sizes_in(&tensor->axes[i].extent);
     }
     return set;
 }
@@ -147,7 +146,7 @@ static double stretch_of(const listing *l, const ftl_plan_tensor *table, const v
         const ftl_plan_tensor *tensor = &plan->tensors[t];
         for (int32_t i = 0; i < tensor->axis_count; i++) {
             if (table_of_axis(plan, &tensor->axes[i]) != table) continue;
-            uint32_t beside = sizes_of(tensor) & ~sizes_in(&tensor->axes[i].extent);
+            uint32_t beside = sizes_of(tensor) & ~cases_sizes_in(&tensor->axes[i].extent);
             beside &= ~sizes_of(table);
             bool is_one = beside && (beside & (beside - 1)) == 0;
             return is_one ? columns * product_of(l, c, beside) : columns;
@@ -158,11 +157,11 @@ static double stretch_of(const listing *l, const ftl_plan_tensor *table, const v
 
 /* Is its number of entries told by the lengths that another table may hold? */
 static bool is_bounded(const ftl_plan *plan, const ftl_plan_tensor *table) {
-    uint32_t own = sizes_in(&table->axes[table->axis_count - 1].extent);
+    uint32_t own = cases_sizes_in(&table->axes[table->axis_count - 1].extent);
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         const ftl_plan_tensor *other = &plan->tensors[t];
         if (cases_is_table(other) && other->use == FTL_TABLE_LENGTH &&
-            sizes_in(&other->limit) & own)
+            cases_sizes_in(&other->limit) & own)
             return true;
     }
     return false;
@@ -173,7 +172,7 @@ static uint32_t sizes_of_tables(const ftl_plan *plan) {
     uint32_t set = 0;
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         const ftl_plan_tensor *tensor = &plan->tensors[t];
-        if (cases_is_table(tensor)) set |= sizes_of(tensor) | sizes_in(&tensor->limit);
+        if (cases_is_table(tensor)) set |= sizes_of(tensor) | cases_sizes_in(&tensor->limit);
         for (int32_t i = 0; i < tensor->axis_count; i++) {
             if (table_of_axis(plan, &tensor->axes[i])) set |= sizes_of(tensor);
         }

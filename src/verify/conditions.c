@@ -130,17 +130,12 @@ static bool set(solver *s, part p, double to, relation r) {
 
 /* --- conditions ------------------------------------------------------------------------------- */
 
-static bool has_scalar(part p) {
-    for (int32_t i = 0; i < p.count; i++) {
-        if (p.steps[i].op == FTL_PUSH_SCALAR) return true;
-    }
-    return false;
-}
-
 /* "a < b": a below b as it is, or b above a. Whole numbers are apart by one. */
 static bool compare(solver *s, part p, relation r, bool is_strict) {
     part left = left_of(p), right = right_of(p);
-    double a, b, apart = is_strict && !has_scalar(p) ? 1 : 0;
+    bool has_scalar = false;
+    for (int32_t i = 0; i < p.count; i++) has_scalar |= p.steps[i].op == FTL_PUSH_SCALAR;
+    double a, b, apart = is_strict && !has_scalar ? 1 : 0;
     if (!value_of(s, left, &a) || !value_of(s, right, &b)) return false;
     double less = r == AT_MOST ? apart : -apart;
     bool starts_left = !choose(s);

@@ -1,42 +1,25 @@
 #include "verify/constants.h"
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /* Of f16, BM_2, 0.5 and 1e-30 no part is a number of its own. */
 static bool is_part(str text, size_t at) {
     char before = at ? text.data[at - 1] : ' ', first = at > 1 ? text.data[at - 2] : ' ';
-    bool is_letter = (before >= 'a' && before <= 'z') || (before >= 'A' && before <= 'Z');
-    return is_letter || before == '_' || before == '.' || (before == '-' && first == 'e');
-}
-
-/* A number, or where there is none at 'at', nothing: how many characters it has. */
-static size_t digits_at(str text, size_t at) {
-    size_t end = at;
-    while (end < text.length && is_digit(text.data[end])) end++;
-    return end - at;
-}
-
-static size_t end_of_comment(str text, size_t at) {
-    while (at < text.length && text.data[at] != '\n') at++;
-    return at;
+    return str_is_word(before) || before == '.' || (before == '-' && first == 'e');
 }
 
 bool constants_next(str *text, int64_t *value) {
     for (size_t i = 0; i < text->length;) {
-        bool begins = i + 1 < text->length && text->data[i] == '/' && text->data[i + 1] == '/';
-        if (begins) {
-            i = end_of_comment(*text, i);
-            continue;
-        }
-        size_t length = digits_at(*text, i);
-        bool is_alone = length && !is_part(*text, i) &&
-                        (i + length == text->length || text->data[i + length] != '.');
-        bool fits = is_alone && str_to_integer((str){text->data + i, length}, value) &&
-                    *value <= VERIFY_CONSTANT_MOST;
-        i += length ? length : 1;
-        if (!fits) continue;
+        size_t end = i;
+        if (str_starts((str){text->data + i, text->length - i}, STR("//")))
+            while (end < text->length && text->data[end] != '\n') end++;
+        bool is_comment = end > i;
+        while (!is_comment && end < text->length && text->data[end] >= '0' &&
+               text->data[end] <= '9')
+            end++;
+        str digits = {text->data + i, end - i};
+        bool is_alone = !is_comment && digits.length && !is_part(*text, i) &&
+                        (end == text->length || text->data[end] != '.');
+        i = end > i ? end : i + 1;
+        if (!is_alone || !str_to_integer(digits, value) || *value > VERIFY_CONSTANT_MOST) continue;
         *text = (str){text->data + i, text->length - i};
         return true;
     }

@@ -2,6 +2,7 @@
 
 #include "verify/constants.h"
 #include "verify/limits.h"
+#include "verify/program.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -37,12 +38,6 @@ enum { WAYS = 2 };
 /* Elements along what is summed belong by turns to the two patterns; few to the first alone. */
 static int way_of(int64_t contracted, int64_t summed) {
     return summed < 2 * WAYS ? 0 : (int)(contracted % WAYS);
-}
-
-static double weight_of(int way, int64_t summed) {
-    if (summed < 2 * WAYS) return 1;
-    const int64_t own = (summed - way + WAYS - 1) / WAYS;
-    return (double)summed / (double)own;
 }
 
 static bool sees_first(const verify_draw *d, int64_t row) {
@@ -152,7 +147,7 @@ double drawn_score(const case_data *data, int64_t key, int64_t keys, int64_t con
     int way = way_of(contracted, summed);
     uint8_t pattern = way ? d->other_pattern : d->pattern;
     double score = score_of(d, (drawn_pattern)pattern, key, keys, matrix, highest);
-    return score * weight_of(way, summed) * gain_of_keys(d);
+    return score * planted_weight(way, WAYS, summed) * gain_of_keys(d);
 }
 
 /* Beside the diagonal, aligned at the first or at the last key, and where numbers of the text say:
@@ -183,6 +178,12 @@ bool drawn_is_bound(const ftl_plan *plan, int32_t scalar) {
             if (step->op == FTL_PUSH_SCALAR && step->index == scalar) return true;
         }
     return false;
+}
+
+int32_t drawn_whole_scalars(const ftl_plan *plan) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < plan->scalar_count; i++) count += plan->scalars[i].type == FTL_I32;
+    return count;
 }
 
 int64_t drawn_longest(const case_data *data) {
@@ -227,22 +228,12 @@ static bool says(str line, str begin, str name) {
 
 /* Does a statement that begins in one of two ways say a name? */
 static bool is_said(const verify_program *program, str begin, str other, const char *name) {
-    const ftl_source *source = program->sketch.text ? &program->sketch : &program->code;
-    str text = {source->text, source->text ? source->length : 0};
+    str text = program_text(program);
     while (text.length) {
         str line = str_trim(str_cut(&text, '\n'));
         if (says(line, begin, str_from(name)) || says(line, other, str_from(name))) return true;
     }
     return false;
-}
-
-/* Does a statement take the larger or the smaller of something and this number? */
-static bool is_limit(const verify_program *program, const char *name) {
-    return is_said(program, STR("Compute Max "), STR("Compute Min "), name);
-}
-
-static bool is_factor(const verify_program *program, const char *name) {
-    return is_said(program, STR("Compute Multiply "), STR("Compute MultiplyAdd "), name);
 }
 
 static double limit_value(const verify_draw *d, uint64_t i, drawn_scalar kind) {
@@ -261,7 +252,9 @@ static double tiny_factor(const case_data *data, uint64_t i) {
     enum { SIZES = sizeof sizes / sizeof *sizes, SELDOM = 12 };
     const verify_draw *d = &data->of->draw;
     if (drawn(d, FOR_SCALAR, 16 * i + 11, SELDOM)) return 0;
-    if (!is_factor(data->program, data->program->plan->scalars[i].name)) return 0;
+    if (!is_said(data->program, STR("Compute Multiply "), STR("Compute MultiplyAdd "),
+                 data->program->plan->scalars[i].name))
+        return 0;
     double size = sizes[drawn(d, FOR_SCALAR, 16 * i + 12, SIZES)];
     return drawn(d, FOR_SCALAR, 16 * i + 13, 4) ? size : -size;
 }
@@ -286,25 +279,21 @@ static double real_value(const case_data *data, uint64_t i, drawn_scalar kind, d
     return value * factors[drawn(d, FOR_SCALAR, 16 * i + 9, FACTORS)];
 }
 
-/* Where masks have several numbers, each decides with what the others are. */
-static bool has_many_scalars(const ftl_plan *plan) {
-    int32_t count = 0;
-    for (int32_t i = 0; i < plan->scalar_count; i++) count += plan->scalars[i].type == FTL_I32;
-    return count > 1;
-}
-
 double drawn_scalar_value(const case_data *data, int32_t scalar, double usual) {
     const verify_draw *d = &data->of->draw;
     const ftl_plan_scalar *of = &data->program->plan->scalars[scalar];
     uint64_t i = (uint64_t)scalar;
     drawn_scalar kind = (drawn_scalar)d->scalars;
-    bool is_mixed = has_many_scalars(data->program->plan) && drawn(d, FOR_SCALAR, 1 << 22, 2);
+    bool is_mixed =
+        drawn_whole_scalars(data->program->plan) > 1 && /* each decides with what the others are */
+        drawn(d, FOR_SCALAR, 1 << 22, 2);
     bool is_kept = kind == DRAWN_INSIDE && drawn(d, FOR_SCALAR, 16 * i + 10, 2);
     if (kind == DRAWN_ODD || (is_mixed && !is_kept))
         kind = (drawn_scalar)drawn(d, FOR_SCALAR, 16 * i, DRAWN_ODD);
     if (of->type == FTL_I32) return whole_value(data, i, kind);
     bool is_free = kind != DRAWN_USUAL && !inputs_have_workspace(data->program->plan);
-    if (is_free && is_limit(data->program, of->name)) return limit_value(d, i, kind);
+    if (is_free && is_said(data->program, STR("Compute Max "), STR("Compute Min "), of->name))
+        return limit_value(d, i, kind);
     return real_value(data, i, kind, usual);
 }
 
@@ -373,8 +362,7 @@ static bool is_neutral(const case_data *data, const planted *p, int32_t tensor) 
 static bool has_top(const verify_program *program) {
     static const char *const extremes[] = {"Compute Max ", "Compute Min ", "Compute RowMax ",
                                            "Compute RowMin ", "Compute Softmax "};
-    const ftl_source *source = program->sketch.text ? &program->sketch : &program->code;
-    str text = {source->text, source->text ? source->length : 0};
+    str text = program_text(program);
     while (text.length) {
         str line = str_trim(str_cut(&text, '\n'));
         for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++)

@@ -83,6 +83,7 @@ int64_t drawn_distance(const case_data *data, int64_t rows, int64_t keys);
 int64_t drawn_longest(const case_data *data);
 /* Does a scalar bound a walk of the grid? */
 bool drawn_is_bound(const ftl_plan *plan, int32_t scalar);
+int32_t drawn_whole_scalars(const ftl_plan *plan); /* how many: limits of masks, mostly */
 double drawn_scalar_value(const case_data *data, int32_t scalar, double usual);
 /* A length of at most 'limit' for the entry of a table. */
 int64_t drawn_length(const case_data *data, uint64_t stream, uint64_t at, int64_t limit);

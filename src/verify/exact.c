@@ -20,17 +20,15 @@ ftl_status exact_run(ftl_context *context, const case_data *data, arena *memory,
     return expected_run(context, data, &data->program->code, FTL_EXACT, memory, wide);
 }
 
-/* Types of few bits hold their largest number where results are beyond it. */
-static bool is_stored_as_it_is(convert_format format) {
-    return format == CONVERT_F16 || format == CONVERT_BF16 || format == CONVERT_F32;
-}
-
 bool exact_is_right(const judged *o, arena *memory, judgement *out) {
     const expected *e = o->expected;
     int64_t count = e->of->rows * e->of->columns;
     double worst = 0;
     *out = (judgement){.is_right = true, .relative_rms = NAN, .worst = -1};
-    if (!e->errors || e->is_noise || !is_stored_as_it_is(e->of->format)) return true;
+    convert_format format =
+        e->of->format; /* the others hold their largest number where it is more */
+    bool is_float = format == CONVERT_F16 || format == CONVERT_BF16 || format == CONVERT_F32;
+    if (!e->errors || e->is_noise || !is_float) return true;
     out->bad = arena_array(memory, uint8_t, count + 1);
     for (int64_t i = 0; i < count; i++) {
         double want = e->values[i], off = fabs(o->got[i] - want);

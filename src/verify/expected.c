@@ -3,6 +3,7 @@
 #include "flashtl/execute.h"
 #include "verify/drawn.h"
 #include "verify/narrow.h"
+#include "verify/plan_find.h"
 
 #include <float.h>
 #include <math.h>
@@ -22,20 +23,14 @@ static const struct {
     {"row_softmax", EXPECTED_SOFTMAX, "X2Y2"},
 };
 
-static bool has_tensor(const ftl_plan *plan, char name, int axes) {
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        const ftl_plan_tensor *tensor = &plan->tensors[t];
-        if (tensor->name[0] == name && !tensor->name[1]) return tensor->axis_count == axes;
-    }
-    return false;
-}
-
 expected_formula expected_choose(const verify_program *program) {
     if (!program->operator_name) return EXPECTED_INTERPRETATION;
     for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
         if (strcmp(formulas[i].name, program->operator_name) != 0) continue;
         for (const char *t = formulas[i].tensors; *t; t += 2) {
-            if (!has_tensor(program->plan, t[0], t[1] - '0')) return EXPECTED_INTERPRETATION;
+            int32_t at = plan_find_tensor(program->plan, (char[]){t[0], 0});
+            if (at < 0 || program->plan->tensors[at].axis_count != t[1] - '0')
+                return EXPECTED_INTERPRETATION;
         }
         return formulas[i].formula;
     }
@@ -316,12 +311,6 @@ static void saturate(expected *e) {
         if (isfinite(e->values[i])) e->values[i] = fmax(least, fmin(most, e->values[i]));
 }
 
-/* Of NaN that an Input holds an extreme makes NaN, or passes over it. */
-static void open_nan(expected *e) {
-    for (int64_t i = 0; i < e->of->rows * e->of->columns; i++)
-        if (isnan(e->values[i])) e->state[i] = EXPECTED_OPEN;
-}
-
 ftl_status expected_make(ftl_context *context, const case_data *data, double flops_most,
                          arena *memory, expected **outputs) {
     const ftl_plan *plan = data->program->plan;
@@ -344,10 +333,13 @@ ftl_status expected_make(ftl_context *context, const case_data *data, double flo
     if (formula == EXPECTED_INTERPRETATION) status = interpretation(context, data, memory, all);
     else closed_formula(data, formula, memory, all);
     if (!status) status = find_errors(context, data, memory, all);
+    bool has_nan = drawn_has_nan(data);
     for (int32_t t = 0; !status && t < plan->tensor_count; t++) {
         if (plan->tensors[t].role != FTL_OUTPUT) continue;
         saturate(&all[t]);
-        if (drawn_has_nan(data)) open_nan(&all[t]);
+        /* Of NaN that an Input holds an extreme makes NaN, or passes over it. */
+        for (int64_t i = 0; i < all[t].of->rows * all[t].of->columns && has_nan; i++)
+            if (isnan(all[t].values[i])) all[t].state[i] = EXPECTED_OPEN;
     }
     return status;
 }

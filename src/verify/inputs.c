@@ -124,33 +124,24 @@ static void spread_rows(const buffer *b, planted_part part, int64_t row, double 
     }
 }
 
-/* A number for each head, say: a geometric sequence as slopes are, and any numbers in every other
- * case.
- */
-static void sequence_row(const buffer *b, double *values) {
-    for (int64_t i = 0; i < b->columns; i++)
-        values[i] = exp2(-8.0 * (double)(i + 1) / (double)b->columns);
-}
-
-static bool is_sequence(const case_data *data, const buffer *b) {
-    bool is_vector = b->of->axis_count == 1 && b->of->type == FTL_F32;
-    return is_vector && (data->of->input != VERIFY_NORMAL || data->of->number % 2 == 0);
-}
-
 static void fill(const case_data *data, const planted *p, buffer *b, int32_t position,
                  arena *memory) {
     arena_mark mark = arena_here(memory);
     double *values = arena_array(memory, double, b->columns + 1);
     double factor = drawn_factor(data, p, position) * buffer_spread(b->of->type);
+    /* A number for each head, say: as slopes are, and any numbers in every other case. */
+    bool is_sequence = b->of->axis_count == 1 && b->of->type == FTL_F32 &&
+                       (data->of->input != VERIFY_NORMAL || data->of->number % 2 == 0);
     for (int64_t row = 0; row < b->rows; row++) {
         if (!tables_reach(data, b, row)) continue; /* it stays NaN */
         random_normal(data->seed, (uint64_t)position, (uint64_t)(row * b->columns),
                       (size_t)b->columns, values);
-        if (is_sequence(data, b)) sequence_row(b, values);
-        else if (data->of->input == VERIFY_ENDS) weigh_edges(data, b, row, values);
-        else if (data->of->input == VERIFY_ROWS)
+        for (int64_t i = 0; i < b->columns && is_sequence; i++)
+            values[i] = exp2(-8.0 * (double)(i + 1) / (double)b->columns);
+        if (data->of->input == VERIFY_ENDS && !is_sequence) weigh_edges(data, b, row, values);
+        else if (data->of->input == VERIFY_ROWS && !is_sequence)
             spread_rows(b, planted_part_of(p, position), row, values);
-        else planted_row(data, p, position, row, values);
+        else if (!is_sequence) planted_row(data, p, position, row, values);
         drawn_row(data, p, position, row, b->columns, values);
         for (int64_t e = 0; e < b->columns && factor != 1; e++) values[e] *= factor;
         buffer_store_row(b, row, values);

@@ -3,6 +3,7 @@
  */
 #include "base/number.h"
 #include "verify/judge.h"
+#include "verify/plan_find.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -35,16 +36,10 @@ static double score(const reference_attention *p, const mistake *m, int64_t i, i
     return s - p->slope * fabs((double)(j - (i + p->kv_len - p->q_len)));
 }
 
-/* Scores of keys that are seen, -inf for the others. */
-static void row_scores(const reference_attention *p, const mistake *m, int64_t i, double *scores) {
-    for (int64_t j = 0; j < p->kv_len; j++) {
-        scores[j] = is_seen(p, m, i, j) ? score(p, m, i, j) : (double)-INFINITY;
-    }
-}
-
 static void mistaken_row(const reference_attention *p, const mistake *m, int64_t i, double *scores,
                          double *out) {
-    row_scores(p, m, i, scores);
+    for (int64_t j = 0; j < p->kv_len; j++)
+        scores[j] = is_seen(p, m, i, j) ? score(p, m, i, j) : (double)-INFINITY;
     for (int64_t e = 0; e < p->dv; e++) out[e] = 0;
     double most = m->zero_keys ? 0 : -1e30, sum = 0;
     for (int64_t j = 0; j < p->kv_len && !m->rescale_tile; j++) most = fmax(most, scores[j]);
@@ -194,10 +189,7 @@ void judge_cause(const case_data *data, const judged *o, const judgement *j, are
                 .sentence = sentence};
     try_masks(&s);
     int64_t tiles[4] = {64, 128, 32, 16};
-    int32_t size = -1;
-    for (int32_t i = 0; i < data->program->plan->size_count; i++) {
-        if (str_is(str_from(data->program->plan->sizes[i].name), "kv_len")) size = i;
-    }
+    int32_t size = plan_find_size(data->program->plan, "kv_len");
     int count = size >= 0 ? inputs_tiles(data->program->plan, size, tiles, 4) : 4;
     for (int i = 0; i < count; i++) try_blocks(&s, tiles[i]);
     try_heads(&s, data, index[0], index[1], memory);

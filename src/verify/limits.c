@@ -2,6 +2,7 @@
 
 #include "verify/cases.h"
 #include "verify/planted.h"
+#include "verify/program.h"
 #include "verify/random.h"
 
 #include <math.h>
@@ -33,10 +34,6 @@ typedef struct limits {
 static int64_t below(limits *l, int64_t count) {
     return (int64_t)random_below(l->data->of->draw.seed, STREAM + l->turn, l->next++,
                                  (uint64_t)count);
-}
-
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -80,13 +77,6 @@ static bool size_called(const limits *l, str name, double *value) {
     return false;
 }
 
-static bool is_scalar(const limits *l, str name) {
-    const ftl_plan *plan = l->data->program->plan;
-    for (int32_t i = 0; i < plan->scalar_count; i++)
-        if (str_is(name, plan->scalars[i].name)) return true;
-    return false;
-}
-
 /* Is it the axis of queries of a chain that is planted? */
 static bool is_row(const limits *l, str name) {
     for (int32_t i = 0; i < l->chains->count; i++) {
@@ -124,13 +114,15 @@ static bool add_name(limits *l, str name, double sign, int depth, sum *to) {
         return true;
     }
     for (size_t i = 0; i < name.length; i++)
-        if (!is_letter(name.data[i])) return false;
+        if (!str_is_word(name.data[i])) return false;
     if (!name.length) return false;
     if (str_is(name, l->scalar)) {
         to->times += sign;
         return true;
     }
-    if (is_scalar(l, name)) return true; /* another number is as if it were 0 */
+    const ftl_plan *plan = l->data->program->plan;
+    for (int32_t i = 0; i < plan->scalar_count; i++) /* another number is as if it were 0 */
+        if (str_is(name, plan->scalars[i].name)) return true;
     str definition = definition_of(l->text, name);
     bool is_known = size_called(l, name, &value) || length_in_table(l, definition, &value);
     if (!is_known && definition.length)
@@ -187,20 +179,14 @@ static bool split(str test, condition *out) {
     return false;
 }
 
-static str conditions_of(str line) {
-    for (size_t i = 0; i < line.length; i++) {
-        str here = {line.data + i, line.length - i};
-        if (str_starts(here, STR(" where "))) return (str){here.data + 7, here.length - 7};
-    }
-    return (str){0};
-}
-
 static int find(str text, condition *found) {
     int count = 0;
     while (text.length) {
         str line = str_trim(str_cut(&text, '\n'));
         if (!str_starts(line, STR("Compute Mask "))) continue;
-        str rest = conditions_of(line);
+        str rest = line;
+        while (rest.length && !str_starts(rest, STR(" where "))) rest.data++, rest.length--;
+        if (rest.length) rest.data += 7, rest.length -= 7;
         while (rest.length && count < FOUND_MOST) {
             str test = cut_test(&rest);
             count += split(test, &found[count]);
@@ -220,15 +206,13 @@ static bool solve(limits *l, const condition *c, double *value) {
 }
 
 bool limits_inside_block(const case_data *data, const char *scalar, uint64_t turn, double *value) {
-    const ftl_source *source = &data->program->sketch;
     condition found[FOUND_MOST];
     planted_turns turns = planted_find(data->program);
     limits l = {.data = data,
+                .text = program_text(data->program),
                 .chains = &turns.turns[data->of->turn % turns.count],
                 .scalar = scalar,
                 .turn = turn};
-    if (!source->text) source = &data->program->code;
-    l.text = (str){source->text, source->text ? source->length : 0};
     int count = find(l.text, found), first = count ? (int)below(&l, count) : 0;
     for (int i = 0; i < count; i++)
         if (solve(&l, &found[(first + i) % count], value)) return true;

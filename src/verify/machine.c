@@ -26,31 +26,12 @@ struct verify_machine {
     char title[96];
 };
 
-/* Room for a kernel's share of the arguments. */
-typedef struct share {
-    ftl_tensor *tensors;
-    ftl_scalar *scalars;
-} share;
-
-static bool share_new(const ftl_arguments *all, share *out) {
-    out->tensors = calloc((size_t)all->tensor_count + 1, sizeof *out->tensors);
-    out->scalars = calloc((size_t)all->scalar_count + 1, sizeof *out->scalars);
-    return out->tensors && out->scalars;
-}
-
-static void share_done(share *s) {
-    free(s->tensors);
-    free(s->scalars);
-}
-
 /* --- interpreter ------------------------------------------------------------------------------ */
 
 /* The first line of the diagnostics, for a one-line report. */
-static void add_first_line(char *text, text_buffer *detail) {
-    if (!text) return;
+static void add_first_line(const char *text, text_buffer *detail) {
     str rest = str_from(text);
     text_add(detail, str_cut(&rest, '\n'));
-    ftl_free(text);
 }
 
 static ftl_status interpret(void *user, ftl_context *context, const ftl_arguments *arguments,
@@ -62,7 +43,9 @@ static ftl_status interpret(void *user, ftl_context *context, const ftl_argument
     ftl_status status = ftl_interpret(context, code, FTL_ROUNDED, arguments);
     *milliseconds = (double)(os_time_ns() - begin) / 1e6;
     if (status == FTL_REJECTED) {
-        add_first_line(ftl_context_diagnostics(context, FTL_DIAGNOSTICS_TEXT), detail);
+        char *text = ftl_context_diagnostics(context, FTL_DIAGNOSTICS_TEXT);
+        add_first_line(text, detail);
+        ftl_free(text);
     }
     return status;
 }
@@ -111,18 +94,35 @@ static ftl_status send(verify_machine *m, ftl_context *context, const ftl_argume
     return FTL_OK;
 }
 
-static ftl_status launch_there(verify_machine *m, ftl_context *context,
-                               const ftl_arguments *arguments, double *milliseconds) {
-    share own;
-    ftl_status status = share_new(arguments, &own)
-                            ? ftl_timer_start(context, m->timer, NULL)
-                            : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+/* Runs all kernels, each on its share of the arguments. */
+typedef ftl_status one_kernel(verify_machine *m, ftl_context *context, int32_t kernel,
+                              const ftl_arguments *own, text_buffer *detail);
+static ftl_status run_kernels(verify_machine *m, ftl_context *context, one_kernel *run,
+                              const ftl_arguments *arguments, text_buffer *detail) {
+    ftl_tensor *tensors = calloc((size_t)arguments->tensor_count + 1, sizeof *tensors);
+    ftl_scalar *scalars = calloc((size_t)arguments->scalar_count + 1, sizeof *scalars);
+    ftl_status status =
+        tensors && scalars ? FTL_OK : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     for (int32_t i = 0; !status && i < m->kernel_count; i++) {
         ftl_plan *plan = program_kernel(m->program, i).plan;
-        ftl_arguments some = program_arguments(plan, arguments, own.tensors, own.scalars);
-        status = ftl_module_launch(context, m->modules[i], &some, NULL);
+        ftl_arguments own = program_arguments(plan, arguments, tensors, scalars);
+        status = run(m, context, i, &own, detail);
     }
-    share_done(&own);
+    free(tensors);
+    free(scalars);
+    return status;
+}
+
+static ftl_status launch_one(verify_machine *m, ftl_context *context, int32_t kernel,
+                             const ftl_arguments *own, text_buffer *detail) {
+    (void)detail;
+    return ftl_module_launch(context, m->modules[kernel], own, NULL);
+}
+
+static ftl_status launch_there(verify_machine *m, ftl_context *context,
+                               const ftl_arguments *arguments, double *milliseconds) {
+    ftl_status status = ftl_timer_start(context, m->timer, NULL);
+    if (!status) status = run_kernels(m, context, launch_one, arguments, NULL);
     if (!status) status = ftl_stream_wait(context, m->runtime, NULL, LAUNCH_MILLISECONDS);
     if (!status) status = ftl_timer_stop(context, m->timer, NULL, milliseconds);
     return status;
@@ -167,33 +167,20 @@ static uint64_t order_of(const ftl_arguments *arguments) {
     return sum % 2 ? sum : 0;
 }
 
-static ftl_status emulate_one(ftl_context *context, ftl_emulator *emulator,
-                              const ftl_arguments *arguments, text_buffer *detail) {
+static ftl_status emulate_one(verify_machine *m, ftl_context *context, int32_t kernel,
+                              const ftl_arguments *own, text_buffer *detail) {
     ftl_emulation result;
-    ftl_emulation_options options = {.struct_bytes = sizeof options, .seed = order_of(arguments)};
-    ftl_status status = ftl_emulate(context, emulator, arguments, &options, &result);
-    if (status == FTL_CHECK_FAILED && result.findings) {
-        str rest = str_from(result.findings);
-        text_add(detail, str_cut(&rest, '\n'));
-    }
+    ftl_emulation_options options = {.struct_bytes = sizeof options, .seed = order_of(own)};
+    ftl_status status = ftl_emulate(context, m->emulators[kernel], own, &options, &result);
+    if (status == FTL_CHECK_FAILED) add_first_line(result.findings, detail);
     ftl_emulation_done(&result);
     return status;
 }
 
 static ftl_status emulate(void *user, ftl_context *context, const ftl_arguments *arguments,
                           double *milliseconds, text_buffer *detail) {
-    verify_machine *m = user;
-    share own;
     int64_t begin = os_time_ns();
-    ftl_status status = share_new(arguments, &own)
-                            ? FTL_OK
-                            : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
-    for (int32_t i = 0; !status && i < m->kernel_count; i++) {
-        ftl_plan *plan = program_kernel(m->program, i).plan;
-        ftl_arguments some = program_arguments(plan, arguments, own.tensors, own.scalars);
-        status = emulate_one(context, m->emulators[i], &some, detail);
-    }
-    share_done(&own);
+    ftl_status status = run_kernels(user, context, emulate_one, arguments, detail);
     *milliseconds = (double)(os_time_ns() - begin) / 1e6;
     return status;
 }

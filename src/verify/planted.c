@@ -91,10 +91,9 @@ static int64_t way_of_element(int64_t contracted, int64_t summed, int64_t matrix
     return (summed < 2 * WAYS ? matrix : contracted) % WAYS;
 }
 
-/* What the elements of a way stand for those of the others, too. */
-static double weight_of_way(int64_t way, int64_t summed) {
-    if (summed < 2 * WAYS) return 1;
-    return (double)summed / (double)((summed - way + WAYS - 1) / WAYS);
+double planted_weight(int64_t way, int64_t ways, int64_t summed) {
+    if (summed < 2 * ways) return 1;
+    return (double)summed / (double)((summed - way + ways - 1) / ways);
 }
 
 /* A query's own way, and a little more than what is planted, so that a jump is just high enough for
@@ -117,14 +116,6 @@ int64_t planted_match(int64_t row, int64_t columns) {
     return columns > 0 ? STEP * row % columns : 0;
 }
 
-/* LOW: the score of all keys, by query: further apart than 16 bits, or f32, can bridge, so that a
- * row with another one's maximum is lost.
- */
-static double low_share(int64_t query) {
-    static const double shares[] = {1, 0, 0.1, 0.9};
-    return shares[planted_fold(query)];
-}
-
 /* MATCHED: each query has the signs of a key of its own, whose score no other one comes near. */
 static double sign_of_key(uint64_t seed, int64_t key, int64_t contracted) {
     return random_bits(seed, 2000 + (uint64_t)key, (uint64_t)contracted) & 1 ? 1 : -1;
@@ -135,13 +126,6 @@ static double sign_of_key(uint64_t seed, int64_t key, int64_t contracted) {
  */
 static double sign_of(uint64_t seed, int64_t contracted) {
     return random_bits(seed, 1000, (uint64_t)contracted) & 1 ? 1 : -1;
-}
-
-/* A multiple of 1/8 that all 16-bit types hold, another one for most places; without a rule, so
- * that sums over neighbours do not cancel.
- */
-static double code_of(int64_t row, int64_t matrix, int64_t column) {
-    return ((double)random_below((uint64_t)row, (uint64_t)matrix, (uint64_t)column, 61) - 30) / 8;
 }
 
 /* An element, and what is the same for a row of them. */
@@ -161,10 +145,14 @@ static int64_t matched_key(const case_data *data, const spot *at) {
 }
 
 static double query(const case_data *data, const spot *at, double noise) {
+    /* LOW: the score of all keys, by query: further apart than 16 bits, or f32, can bridge, so that
+     * a row with another one's maximum is lost.
+     */
+    static const double low_shares[] = {1, 0, 0.1, 0.9};
     double share = 1, least = 32;
     if (data->of->input == VERIFY_MATCHED)
         return sign_of_key(data->seed, matched_key(data, at), at->contracted);
-    if (data->of->input == VERIFY_LOW) share = low_share(at->row);
+    if (data->of->input == VERIFY_LOW) share = low_shares[planted_fold(at->row)];
     if (data->of->input == VERIFY_BLOCKS) {
         share = drawn_share(data, at->row, at->contracted, at->summed);
         least = 128;
@@ -201,7 +189,7 @@ static double key(const case_data *data, const planted_chain *c, const spot *at,
         int64_t way = way_of_element(at->contracted, at->summed, at->matrix);
         score = climbing_score(at->row, at->rows, way, at->matrix, at->highest);
         if (at->is_page) score += at->highest / 4 * (double)(at->matrix % 5 - 2);
-        score *= weight_of_way(way, at->summed);
+        score *= planted_weight(way, WAYS, at->summed);
         break;
     }
     case VERIFY_BLOCKS: score = score_by_blocks(data, at); break;
@@ -212,7 +200,12 @@ static double key(const case_data *data, const planted_chain *c, const spot *at,
 
 static double value(const case_data *data, const spot *at, double noise) {
     bool is_coded = data->of->input == VERIFY_DOMINANT || data->of->input == VERIFY_MATCHED;
-    if (is_coded) return code_of(at->row, at->matrix, at->contracted);
+    /* A multiple of 1/8 that all 16-bit types hold, another one for most places; without a rule, so
+     * that sums over neighbours do not cancel.
+     */
+    uint64_t code =
+        random_below((uint64_t)at->row, (uint64_t)at->matrix, (uint64_t)at->contracted, 61);
+    if (is_coded) return ((double)code - 30) / 8;
     /* A mean does not average out. Nor do the roundings of weights that are alike, or of the query
      * that all of them are made with, which have one sign for many keys: where weights are not
      * divided by their sum, they add up.
@@ -268,14 +261,10 @@ static void plant(const case_data *data, const planted *p, const planted_chain *
     }
 }
 
-static bool is_planted(verify_input input) {
-    return input == VERIFY_DOMINANT || input == VERIFY_CLIMBING || input == VERIFY_LOW ||
-           input == VERIFY_MATCHED || input == VERIFY_BLOCKS;
-}
-
 void planted_row(const case_data *data, const planted *p, int32_t position, int64_t row,
                  double *values) {
-    if (!is_planted(data->of->input)) return;
+    verify_input input = data->of->input;
+    if (input == VERIFY_NORMAL || input == VERIFY_ENDS || input == VERIFY_ROWS) return;
     for (int32_t i = 0; i < p->count; i++) {
         const planted_chain *c = &p->chains[i];
         const planted_matrix *all[] = {&c->left, &c->right, &c->values};

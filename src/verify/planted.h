@@ -57,6 +57,11 @@ bool planted_has_values(const planted *p);
  */
 double planted_scale(const case_data *data, const planted *p);
 
+/* What the elements of one of some ways stand for those of the others, too; of too few there is one
+ * way.
+ */
+double planted_weight(int64_t way, int64_t ways, int64_t summed);
+
 /* 0..3, another one for each number that differs in one bit alone: rows that a warp's lanes, its
  * fragments or two warps could take for one another.
  */

@@ -3,7 +3,7 @@
  */
 #include "verify/planted.h"
 
-#include "verify/plan_find.h"
+#include "verify/program.h"
 
 #include <string.h>
 
@@ -28,24 +28,9 @@ typedef struct reading {
 
 /* --- words ------------------------------------------------------------------------------------ */
 
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/* Cuts off everything up to the end of the next word. */
-static str next_word(str *rest) {
-    size_t begin = 0;
-    while (begin < rest->length && !is_letter(rest->data[begin])) begin++;
-    size_t end = begin;
-    while (end < rest->length && is_letter(rest->data[end])) end++;
-    str word = {rest->data + begin, end - begin};
-    *rest = (str){rest->data + end, rest->length - end};
-    return word;
-}
-
 static bool has_word(str text, str wanted) {
     while (text.length) {
-        if (str_equal(next_word(&text), wanted)) return wanted.length > 0;
+        if (str_equal(str_cut_word(&text), wanted)) return wanted.length > 0;
     }
     return false;
 }
@@ -68,25 +53,15 @@ static bool next_part(str *rest, str *part) {
     return true;
 }
 
-static str without_comment(str line) {
-    for (size_t i = 0; i + 1 < line.length; i++) {
-        if (line.data[i] == '/' && line.data[i + 1] == '/') line.length = i;
-    }
-    return str_trim(line);
-}
-
 /* --- names ------------------------------------------------------------------------------------ */
 
-static bool is_matrix(const ftl_plan *plan, int32_t t) {
-    const ftl_plan_tensor *tensor = &plan->tensors[t];
-    return tensor->role == FTL_INPUT && tensor->type != FTL_I32 && tensor->axis_count >= 2;
-}
-
+/* A matrix of an Input; -1: it is none. */
 static int32_t tensor_called(const ftl_plan *plan, str name) {
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        if (str_is(name, plan->tensors[t].name)) return is_matrix(plan, t) ? t : -1;
-    }
-    return -1;
+    int32_t t = 0;
+    while (t < plan->tensor_count && !str_is(name, plan->tensors[t].name)) t++;
+    bool is_matrix = t < plan->tensor_count && plan->tensors[t].role == FTL_INPUT &&
+                     plan->tensors[t].type != FTL_I32 && plan->tensors[t].axis_count >= 2;
+    return is_matrix ? t : -1;
 }
 
 static int32_t known(const reading *r, str name) {
@@ -121,7 +96,7 @@ static void define(reading *r, str name, operand what) {
 /* The first matrix that is looked into: conditions before it look into tables. */
 static operand base_of(const reading *r, str *rest) {
     while (rest->length) {
-        operand found = look_up(r, next_word(rest));
+        operand found = look_up(r, str_cut_word(rest));
         if (found.tensor >= 0 && rest->length && rest->data[0] == '[') return found;
     }
     return (operand){.tensor = -1};
@@ -129,11 +104,11 @@ static operand base_of(const reading *r, str *rest) {
 
 /* let NAME (a in x; b in y, c) = BASE[..., b % z, c]: which axes of the base its last two are. */
 static void read_view(reading *r, str rest) {
-    str name = next_word(&rest), part, row = {0}, column = {0};
+    str name = str_cut_word(&rest), part, row = {0}, column = {0};
     str parameters = str_trim(rest);
     if (!parameters.length || parameters.data[0] != '(') return;
     parameters.data++, parameters.length--;
-    while (next_part(&parameters, &part)) row = column, column = next_word(&part);
+    while (next_part(&parameters, &part)) row = column, column = str_cut_word(&part);
     rest.length -= (size_t)(parameters.data - rest.data), rest.data = parameters.data;
     operand shown = base_of(r, &rest);
     if (shown.tensor < 0 || !row.length) {
@@ -155,8 +130,8 @@ static void read_view(reading *r, str rest) {
 /* What a statement calls its result: the word after `get` or `accumulate`. */
 static str result_of(str rest) {
     while (rest.length) {
-        str word = next_word(&rest);
-        if (str_is(word, "get") || str_is(word, "accumulate")) return next_word(&rest);
+        str word = str_cut_word(&rest);
+        if (str_is(word, "get") || str_is(word, "accumulate")) return str_cut_word(&rest);
     }
     return (str){0};
 }
@@ -184,12 +159,12 @@ static void read_product(reading *r, str rest) {
     str result = result_of(rest);
     operand both[2];
     for (int i = 0; i < 2; i++) {
-        both[i] = look_up(r, next_word(&rest));
+        both[i] = look_up(r, str_cut_word(&rest));
         bool is_turned = rest.length > 1 && rest.data[0] == '.' && rest.data[1] == 'T';
         if (!is_turned) continue;
         int row = both[i].row;
         both[i].row = both[i].column, both[i].column = row;
-        next_word(&rest);
+        str_cut_word(&rest);
     }
     const operand *a = &both[0], *b = &both[1]; /* columns of a meet rows of b */
     planted_matrix left = {a->tensor, a->row, a->column}, right = {b->tensor, b->column, b->row};
@@ -206,14 +181,8 @@ static void read_product(reading *r, str rest) {
     define(r, result, (operand){.tensor = -1});
 }
 
-/* A change of each element by itself leaves a matrix what it was, but for its size. */
-static operand changed(operand what, str operation) {
-    what.is_changed |= !str_is(operation, "Cast");
-    return what;
-}
-
 static void read_compute(reading *r, str rest) {
-    str operation = next_word(&rest);
+    str operation = str_cut_word(&rest);
     if (str_is(operation, "GEMM")) {
         read_product(r, rest);
         return;
@@ -221,23 +190,23 @@ static void read_compute(reading *r, str rest) {
     bool is_softmax = str_is(operation, "Softmax");
     for (int32_t i = 0; is_softmax && i < r->chain_count; i++)
         r->chains[i].has_softmax |= r->chains[i].values.tensor < 0;
-    str result = result_of(rest), first = next_word(&rest);
-    if (is_softmax) define(r, first, (operand){.tensor = -1});
-    else if (result.length) define(r, result, changed(look_up(r, first), operation));
-}
-
-static void read_copy(reading *r, str rest) {
-    str result = result_of(rest), name = next_word(&rest);
-    if (result.length) define(r, result, look_up(r, name));
+    str result = result_of(rest), first = str_cut_word(&rest);
+    operand what = is_softmax ? (operand){.tensor = -1} : look_up(r, first);
+    what.is_changed |= !str_is(operation, "Cast"); /* a matrix still, but for its size */
+    if (is_softmax || result.length) define(r, is_softmax ? first : result, what);
 }
 
 static void read_text(reading *r, str text) {
     while (text.length) {
-        str line = without_comment(str_cut(&text, '\n'));
-        str word = next_word(&line);
+        str line = str_cut(&text, '\n');
+        for (size_t i = 0; i + 1 < line.length; i++)
+            if (line.data[i] == '/' && line.data[i + 1] == '/') line.length = i;
+        str word = str_cut_word(&line);
         if (str_is(word, "let")) read_view(r, line);
-        else if (str_is(word, "Copy")) read_copy(r, line);
         else if (str_is(word, "Compute")) read_compute(r, line);
+        if (!str_is(word, "Copy")) continue;
+        str result = result_of(line), name = str_cut_word(&line);
+        if (result.length) define(r, result, look_up(r, name));
     }
 }
 
@@ -303,10 +272,9 @@ static void drop_sums_of_keys(reading *r) {
 }
 
 planted_turns planted_find(const verify_program *program) {
-    const ftl_source *source = program->sketch.text ? &program->sketch : &program->code;
     reading r = {.plan = program->plan};
     planted_turns all = {0};
-    if (source->text) read_text(&r, (str){source->text, source->length});
+    read_text(&r, program_text(program));
     drop_sums_of_keys(&r);
     for (int weighs = 1; weighs >= 0; weighs--) { /* those that weigh something first */
         for (int32_t i = 0; i < r.chain_count; i++) {

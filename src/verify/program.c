@@ -105,6 +105,11 @@ const ftl_plan *verify_merge_plans(const ftl_kernel *kernels, int32_t count, are
     return m.plan;
 }
 
+str program_text(const verify_program *program) {
+    const ftl_source *source = program->sketch.text ? &program->sketch : &program->code;
+    return (str){source->text, source->text ? source->length : 0};
+}
+
 int32_t program_kernel_count(const verify_program *program) {
     return program->kernels ? program->kernel_count : program->cuda ? 1 : 0;
 }

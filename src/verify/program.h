@@ -4,6 +4,9 @@
 
 #include "verify/verify.h"
 
+/* The sketch; where there is none, the TL Code. */
+str program_text(const verify_program *program);
+
 /* The kernels to launch, in order; none of a program that was not translated. What they point to is
  * the program's.
  */

@@ -72,17 +72,13 @@ static double natural_logarithm(double x) {
     return exponent * 0.6931471805599453 + 2 * s * sum;
 }
 
-/* cos and sin of an angle in [0, pi/2], by their series. */
-static double short_cosine(double a) {
+/* Of the series of cos and sin of an angle in [0, pi/2], without their first term and that as a
+ * factor: up to the power 'last'.
+ */
+static double series(double a, int last) {
     double square = a * a, sum = 0;
-    for (int k = 18; k >= 2; k -= 2) sum = (1 + sum) * -square / (double)(k * (k - 1));
+    for (int k = last; k >= 2; k -= 2) sum = (1 + sum) * -square / (double)(k * (k - 1));
     return 1 + sum;
-}
-
-static double short_sine(double a) {
-    double square = a * a, sum = 0;
-    for (int k = 19; k >= 3; k -= 2) sum = (1 + sum) * -square / (double)(k * (k - 1));
-    return a * (1 + sum);
 }
 
 /* The polar form: a radius from one half of the bits, an angle from the other. */
@@ -93,7 +89,7 @@ WIDE_VECTORS static void normal_pairs(const uint64_t bits[PAIRS], double out[2 *
     for (int i = 0; i < PAIRS; i++) radius[i] = sqrt(radius[i]);
     for (int i = 0; i < PAIRS; i++) {
         double angle = from_whole(bits[i] & (UINT32_MAX >> 2)) * 0x1p-30 * 1.5707963267948966;
-        cosine[i] = radius[i] * short_cosine(angle), sine[i] = radius[i] * short_sine(angle);
+        cosine[i] = radius[i] * series(angle, 18), sine[i] = radius[i] * angle * series(angle, 19);
     }
     for (int i = 0; i < PAIRS; i++) {
         uint64_t quadrant = bits[i] >> 30 & 3, c = bits_of(cosine[i]), s = bits_of(sine[i]);

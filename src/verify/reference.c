@@ -11,18 +11,14 @@ static void product(const double *a, product_matrix b, int64_t m, int64_t n, int
     product_add(m, k, n, (product_matrix){a, k, 1}, b, c, n);
 }
 
-static double gelu(double x) {
-    return 0.5 * x * erfc(x * -0.70710678118654752440); /* 1 + erf cancels in the tail */
-}
-
 void reference_gemm(const double *a, const double *b, const double *bias, int64_t m, int64_t n,
                     int64_t k, convert_format model, double *c) {
     product(a, (product_matrix){b, 1, k}, m, n, k, c);
     convert_round_all(model, c, (size_t)(m * n));
-    for (int64_t i = 0; bias && i < m; i++) {
+    for (int64_t i = 0; bias && i < m; i++) { /* GELU: 1 + erf cancels in the tail */
         for (int64_t j = 0; j < n; j++) {
             double sum = convert_round(model, c[i * n + j] + bias[j]);
-            c[i * n + j] = convert_round(model, gelu(sum));
+            c[i * n + j] = convert_round(model, 0.5 * sum * erfc(sum * -0.70710678118654752440));
         }
     }
 }

@@ -46,13 +46,6 @@ __attribute__((format(printf, 3, 4))) static void fail(verify_result *r, const c
     }
 }
 
-static void poison_outputs(case_data *data, int poison) {
-    for (int32_t t = 0; t < data->program->plan->tensor_count; t++) {
-        if (data->program->plan->tensors[t].role != FTL_INPUT)
-            buffer_poison(&data->tensors[t], poison);
-    }
-}
-
 static bool launch(run *w, case_data *data, verify_result *r) {
     double milliseconds = 0;
     text_buffer detail;
@@ -249,10 +242,6 @@ static void judge_exactly(run *w, case_data *data, const expected *wanted, verif
     }
 }
 
-static bool is_repeated(const run *w, const verify_case *c) {
-    return w->runner->repeated_flops_most <= 0 || c->flops <= w->runner->repeated_flops_most;
-}
-
 /* Two launches, with the outputs poisoned differently: what depends on them shows. */
 static void run_launches(run *w, case_data *data, const expected *wanted, verify_result *r) {
     int32_t count = data->program->plan->tensor_count;
@@ -261,12 +250,15 @@ static void run_launches(run *w, case_data *data, const expected *wanted, verify
     if (!launch(w, data, r)) return;
     const taken *first = take_outputs(w, data, BUFFER_POISON);
     if (!check_memory(data, BUFFER_POISON, hashes, r)) return;
-    if (!is_repeated(w, data->of)) {
+    double most = w->runner->repeated_flops_most;
+    if (most > 0 && data->of->flops > most) {
         judge_all(w, data, wanted, first, r);
         if (r->verdict == VERIFY_PASSED) judge_exactly(w, data, wanted, r);
         return;
     }
-    poison_outputs(data, BUFFER_POISON_AGAIN);
+    for (int32_t t = 0; t < count; t++)
+        if (data->program->plan->tensors[t].role != FTL_INPUT)
+            buffer_poison(&data->tensors[t], BUFFER_POISON_AGAIN);
     if (!launch(w, data, r)) return;
     const taken *second = take_outputs(w, data, BUFFER_POISON_AGAIN);
     if (!check_memory(data, BUFFER_POISON_AGAIN, hashes, r)) return;
@@ -361,10 +353,6 @@ static void tell_progress(const run *w, int32_t done, double cost_done, double c
     w->options->on_progress(w->options->user, &progress);
 }
 
-static bool is_wanted(const run *w, const verify_case *c) {
-    return verify_cases_hold(w->options->cases, c->number);
-}
-
 static ftl_status run_cases(run *w) {
     double total = 0, done = 0;
     int64_t begin = os_time_ns();
@@ -400,12 +388,6 @@ static double flops_limit(const run *w) {
     return is_interpreted && interpreted < flops ? interpreted : flops;
 }
 
-static void find_open(const run *w) {
-    for (int32_t t = 0; t < w->program->plan->tensor_count; t++) {
-        if (w->covered[t] == COVERED_OPEN) w->summary->open = w->program->plan->tensors[t].name;
-    }
-}
-
 static ftl_status prepare(run *w) {
     char why[FTL_WHY_BYTES];
     const verify_options *o = w->options;
@@ -424,7 +406,7 @@ static ftl_status prepare(run *w) {
     verify_case *kept = arena_array(&w->memory, verify_case, count + 1);
     w->cases = kept;
     for (int32_t i = 0; i < count; i++) {
-        if (!is_wanted(w, &all[i])) continue;
+        if (!verify_cases_hold(o->cases, all[i].number)) continue;
         if (all[i].flops > limit) w->summary->left_out++;
         else kept[w->case_count++] = all[i];
     }
@@ -453,7 +435,8 @@ static ftl_status run_guarded(run *w) {
     w->memory.on_exhausted = &exhausted;
     ftl_status status = prepare(w);
     if (!status) status = run_cases(w);
-    if (!status) find_open(w);
+    for (int32_t t = 0; !status && t < w->program->plan->tensor_count; t++)
+        if (w->covered[t] == COVERED_OPEN) w->summary->open = w->program->plan->tensors[t].name;
     return status;
 }
 

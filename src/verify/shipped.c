@@ -22,9 +22,7 @@ enum { TEXT_BYTES_MAX = 64 << 20 };
 static bool is_named_here(const char *text, const char *at, size_t length) {
     static const char ending[] = "_parameters";
     char before = at > text ? at[-1] : ' ';
-    bool is_inside = (before >= 'a' && before <= 'z') || (before >= 'A' && before <= 'Z') ||
-                     (before >= '0' && before <= '9') || before == '_';
-    return !is_inside &&
+    return !str_is_word(before) &&
            (at[length] == '(' || strncmp(at + length, ending, sizeof ending - 1) == 0);
 }
 

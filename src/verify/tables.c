@@ -170,13 +170,6 @@ bool tables_fill(const case_data *data, buffer *table, int32_t position, arena *
     return true;
 }
 
-/* The size whose places a table names: its limit is that size alone. */
-static int32_t named_size(const ftl_plan_tensor *table) {
-    bool is_one = table->use == FTL_TABLE_INDEX && table->limit.step_count == 1 &&
-                  table->limit.steps[0].op == FTL_PUSH_SIZE;
-    return is_one ? table->limit.steps[0].index : -1;
-}
-
 static bool names(const buffer *table, int64_t place) {
     double values[256];
     for (int64_t row = 0; row < table->rows; row++) {
@@ -196,8 +189,10 @@ bool tables_reach(const case_data *data, const buffer *b, int64_t row) {
     for (int i = 0; i + 1 < b->argument.axis_count; i++) {
         bool is_named = false, has_table = false;
         for (int32_t t = 0; t < plan->tensor_count && !is_named; t++) {
-            int32_t size = named_size(&plan->tensors[t]);
-            if (size < 0 || size != b->of->axes[i].size) continue;
+            const ftl_plan_tensor *of = &plan->tensors[t]; /* its limit is a size alone */
+            bool is_one = of->use == FTL_TABLE_INDEX && of->limit.step_count == 1 &&
+                          of->limit.steps[0].op == FTL_PUSH_SIZE;
+            if (!is_one || of->limit.steps[0].index != b->of->axes[i].size) continue;
             has_table = true;
             is_named = names(&data->tensors[t], index[i]);
         }
