@@ -10,4 +10,10 @@
             return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "'" #pointer "' is null");      \
     } while (0)
 
+/* The same of the context and of where the result goes, which is null until there is one. */
+#define NEEDS_RESULT(result)                                                                       \
+    NEEDS(context);                                                                                \
+    NEEDS(result);                                                                                 \
+    *(result) = NULL
+
 #endif

@@ -124,9 +124,7 @@ static ftl_status format(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_format(ftl_context *context, const ftl_source *source, char **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     NEEDS(source);
     format_arguments a = {.source = source};
     text_init(&a.out, 16 << 20);
@@ -134,9 +132,7 @@ ftl_status ftl_format(ftl_context *context, const ftl_source *source, char **out
 }
 
 ftl_status ftl_grammar(ftl_context *context, ftl_grammar_form form, char **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     context_begin(context);
     text_buffer text;
     text_init(&text, 1 << 20);

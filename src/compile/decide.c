@@ -25,12 +25,6 @@ static const char *put_text(block *b, str text) {
     return at;
 }
 
-static int count_tables(const reason_result *result) {
-    int count = 0;
-    for (int i = 0; i < result->decision_count; i++) count += result->decisions[i].tables.count;
-    return count;
-}
-
 /* Texts come after all that needs an alignment. */
 typedef struct parts {
     block fixed, texts;
@@ -55,7 +49,8 @@ static void put_names(parts *p, const reason_table *t, ftl_comparison *out) {
 }
 
 static void put_comparisons(parts *p, const reason_result *result, ftl_decisions *out) {
-    int count = count_tables(result), at = 0;
+    int count = 0, at = 0;
+    for (int i = 0; i < result->decision_count; i++) count += result->decisions[i].tables.count;
     ftl_comparison *all = take(&p->fixed, (size_t)count * sizeof *all);
     for (int i = 0; i < result->decision_count; i++) {
         const reason_decision *d = &result->decisions[i];

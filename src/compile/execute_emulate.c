@@ -54,9 +54,7 @@ static ftl_plan *copy_plan(const ftl_plan *plan) {
 
 ftl_status ftl_emulator_open(ftl_context *context, const ftl_plan *plan, const char *ptx,
                              size_t length, const char *name, ftl_emulator **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     if (!plan || !ptx) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the plan or the PTX is missing");
     }

@@ -160,14 +160,6 @@ static ftl_status make_workspace(ftl_context *context, interpret_arguments *a,
     return FTL_OK;
 }
 
-/* What a kernel passes on errs by as much as it was computed with. */
-static void make_errors(ftl_context *context, interpret_tensor *t) {
-    int64_t count = 1;
-    if (!t || t->errors) return;
-    for (int k = 0; k < t->axis_count; k++) count *= t->extents[k];
-    t->errors = arena_array(&context->memory, double, count + 1);
-}
-
 static ftl_status make_workspaces(ftl_context *context, interpret_arguments *a,
                                   const tl_program *program, const tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
@@ -178,7 +170,11 @@ static ftl_status make_workspaces(ftl_context *context, interpret_arguments *a,
         if (!find_tensor(a, s->parameter.name))
             status = make_workspace(context, a, program, kernel, &s->parameter);
         if (status) return status;
-        if (a->arithmetic == FTL_ERRORS) make_errors(context, find_tensor(a, s->parameter.name));
+        interpret_tensor *t = find_tensor(a, s->parameter.name);
+        if (a->arithmetic != FTL_ERRORS || !t || t->errors) continue;
+        int64_t count = 1; /* what a kernel passes on errs by as much as it was computed with */
+        for (int k = 0; k < t->axis_count; k++) count *= t->extents[k];
+        t->errors = arena_array(&context->memory, double, count + 1);
     }
     return FTL_OK;
 }

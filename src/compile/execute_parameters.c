@@ -25,20 +25,6 @@ typedef struct parameters {
 } parameters;
 
 /* Names that several kernels of a program share stand once. */
-static bool has_tensor(const parameters *p, str name) {
-    for (int i = 0; i < p->tensors.count; i++) {
-        if (str_is(name, p->tensors.items[i].name)) return true;
-    }
-    return false;
-}
-
-static bool has_scalar(const parameters *p, str name) {
-    for (int i = 0; i < p->scalars.count; i++) {
-        if (str_is(name, p->scalars.items[i].name)) return true;
-    }
-    return false;
-}
-
 static int find_size(const parameters *p, str name) {
     for (int i = 0; i < p->sizes.count; i++) {
         if (str_is(name, p->sizes.items[i].name)) return i;
@@ -65,7 +51,10 @@ static void add_sizes(parameters *p, const tl_kernel *kernel) {
 static void add_scalars(parameters *p, const tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         if (!tl_is_parameter(s) || s->parameter.axes.count) continue;
-        if (has_scalar(p, s->parameter.name)) continue;
+        bool is_known = false;
+        for (int i = 0; i < p->scalars.count; i++)
+            is_known |= str_is(s->parameter.name, p->scalars.items[i].name);
+        if (is_known) continue;
         bool is_integer = s->parameter.type == TL_I32;
         ftl_plan_scalar scalar = {.name = str_copy_z(p->memory, s->parameter.name),
                                   .type = is_integer ? FTL_I32 : FTL_F32,
@@ -109,7 +98,9 @@ static void add_kernel(parameters *p, tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         if (!tl_is_parameter(s)) continue;
         bool is_workspace = s->parameter.symbol && s->parameter.symbol->is_workspace;
-        bool is_new = s->parameter.axes.count && !has_tensor(p, s->parameter.name);
+        bool is_new = s->parameter.axes.count > 0;
+        for (int i = 0; i < p->tensors.count; i++)
+            is_new &= !str_is(s->parameter.name, p->tensors.items[i].name);
         if (is_new && !is_workspace) add_tensor(p, kernel, s);
         ftl_formula condition;
         if (!s->parameter.condition) continue;
@@ -141,9 +132,7 @@ static ftl_status collect(ftl_context *context, void *arguments) {
 
 ftl_status ftl_parameters(ftl_context *context, const ftl_source *source, ftl_type dtype,
                           ftl_plan **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     if (!source || !source->text) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the source is missing");
     }

@@ -93,9 +93,7 @@ static ftl_status explain_code(ftl_context *context, void *arguments) {
 
 ftl_status ftl_explain(ftl_context *context, const ftl_source *source, const ftl_options *options,
                        char **text) {
-    NEEDS(context);
-    NEEDS(text);
-    *text = NULL;
+    NEEDS_RESULT(text);
     NEEDS(source);
     ftl_options taken = FTL_OPTIONS_INIT;
     ftl_status status = options ? compile_take_options(context, options, &taken) : FTL_OK;
@@ -111,9 +109,7 @@ ftl_status ftl_explain(ftl_context *context, const ftl_source *source, const ftl
 }
 
 ftl_status ftl_passes(ftl_context *context, char **text) {
-    NEEDS(context);
-    NEEDS(text);
-    *text = NULL;
+    NEEDS_RESULT(text);
     text_buffer out;
     text_init(&out, 1 << 16);
     text_add_z(&out, "passes\n");

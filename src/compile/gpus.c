@@ -118,9 +118,7 @@ static ftl_status text_of(ftl_context *context, compile_work *work, const char *
 }
 
 ftl_status ftl_gpu_text(ftl_context *context, const char *name, char **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     NEEDS(name);
     return text_of(context, describe, name, out);
 }
@@ -157,9 +155,7 @@ static ftl_status find_measured(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_measured_text(ftl_context *context, const char *name, char **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     NEEDS(name);
     return text_of(context, find_measured, name, out);
 }
@@ -172,17 +168,13 @@ typedef struct device_arguments {
     ftl_gpu *out;
 } device_arguments;
 
-static bool is_word_end(str text, size_t at) {
-    if (at >= text.length) return true;
-    char c = text.data[at];
-    return c == ' ' || c == '-' || c == ',';
-}
-
 /* Whether the device's name ("NVIDIA A100-SXM4-80GB") begins with one of the GPU's names. */
 static bool is_named(const gpu *g, str device) {
     str rest = g->aliases;
     for (str name = g->title; name.length; name = str_trim(str_cut(&rest, ','))) {
-        if (str_starts(device, name) && is_word_end(device, name.length)) return true;
+        bool is_it = str_starts(device, name) &&
+                     (device.length == name.length || strchr(" -,", device.data[name.length]));
+        if (is_it) return true;
         if (!rest.length) break;
     }
     return false;

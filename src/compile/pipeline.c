@@ -245,12 +245,16 @@ static ftl_status run_reason(ftl_context *context, void *arguments) {
     return program ? reason_sketch(context, p, program) : compile_verdict(context);
 }
 
+/* TL Code as it was read: its canonical text, and what that becomes. */
+static ftl_status translate_code(ftl_context *context, pipeline *p, tl_program *program) {
+    tl_print(program, &p->code);
+    return translate_program(context, p, program, p->options->gpu);
+}
+
 static ftl_status run_translate(ftl_context *context, void *arguments) {
     pipeline *p = arguments;
     tl_program *program = compile_bind(context, p->source);
-    if (!program) return compile_verdict(context);
-    tl_print(program, &p->code);
-    return translate_program(context, p, program, p->options->gpu);
+    return program ? translate_code(context, p, program) : compile_verdict(context);
 }
 
 static ftl_status run_build(ftl_context *context, void *arguments) {
@@ -259,9 +263,7 @@ static ftl_status run_build(ftl_context *context, void *arguments) {
     if (!program) return compile_verdict(context);
     if (reason_is_code(program->first)) {
         ftl_status wrong = compile_check_pins(context, program, p->options);
-        if (wrong) return wrong;
-        tl_print(program, &p->code);
-        return translate_program(context, p, program, p->options ? p->options->gpu : NULL);
+        return wrong ? wrong : translate_code(context, p, program);
     }
     tl_print(program, &p->sketch);
     return reason_sketch(context, p, program);
@@ -304,9 +306,7 @@ static ftl_status reason_to_text(ftl_context *context, const ftl_source *source,
 
 ftl_status ftl_reason(ftl_context *context, const ftl_source *source, const ftl_options *options,
                       char **code) {
-    NEEDS(context);
-    NEEDS(code);
-    *code = NULL;
+    NEEDS_RESULT(code);
     NEEDS(source);
     ftl_options taken;
     ftl_status status = compile_take_options(context, options, &taken);
@@ -316,9 +316,7 @@ ftl_status ftl_reason(ftl_context *context, const ftl_source *source, const ftl_
 
 ftl_status ftl_decide(ftl_context *context, const ftl_source *source, const ftl_options *options,
                       ftl_decisions **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     NEEDS(source);
     ftl_options taken;
     ftl_status status = compile_take_options(context, options, &taken);
@@ -389,9 +387,7 @@ ftl_status ftl_translate(ftl_context *context, const ftl_source *source, const c
 
 ftl_status ftl_translate_to(ftl_context *context, const ftl_source *source, const char *gpu_name,
                             ftl_text_form form, ftl_product **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     NEEDS(source);
     if (form != FTL_PLAIN_CUDA && form != FTL_CUTE)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "there is no such form of a text");
@@ -403,9 +399,7 @@ ftl_status ftl_translate_to(ftl_context *context, const ftl_source *source, cons
 
 ftl_status ftl_build(ftl_context *context, const ftl_source *source, const ftl_options *options,
                      ftl_product **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     NEEDS(source);
     ftl_options taken;
     ftl_status status = compile_take_options(context, options, &taken);
@@ -422,9 +416,7 @@ static ftl_status write_trace(ftl_context *context, const trace *traced, const f
 
 ftl_status ftl_trace(ftl_context *context, const ftl_source *source, const ftl_options *options,
                      char **json) {
-    NEEDS(context);
-    NEEDS(json);
-    *json = NULL;
+    NEEDS_RESULT(json);
     NEEDS(source);
     ftl_options taken;
     ftl_product *product = NULL;

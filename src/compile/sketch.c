@@ -112,9 +112,7 @@ static ftl_status write_sketch(ftl_context *context, void *arguments) {
 
 ftl_status ftl_sketch(ftl_context *context, const char *operator_name, const char *const *settings,
                       int32_t setting_count, char **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     NEEDS(operator_name);
     if (!compile_is_list(settings, setting_count)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
@@ -176,9 +174,7 @@ static ftl_status list_operators(ftl_context *context, void *arguments) {
 }
 
 ftl_status ftl_operators(ftl_context *context, char **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     sketch_arguments a = {0};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);
     return compile_to_text(context, list_operators, &a, &a.out, out);

@@ -26,21 +26,17 @@ static json_t *lines_of(json_writer *w, str source, diag_range range) {
 
 /* --- statements ------------------------------------------------------------------------------- */
 
-static void put_passes(json_writer *w, json_t *object, uint32_t passes) {
-    const reason_pass_entry *list = reason_pass_list();
-    json_t *names = json_array();
-    for (int i = 0; list[i].name; i++)
-        if (passes >> i & 1) json_add(w, names, json_string(list[i].name));
-    json_put(w, object, "passes", names);
-}
-
 /* What the reasoner knew of the statement: where it comes from. */
 static void put_origin(json_writer *w, const trace *t, json_t *object, const tl_statement *made) {
     bool serves = !made->range.end;
     diag_range range = serves ? made->history.served : made->range;
     if (range.end) json_put(w, object, "sketch", lines_of(w, t->sketch->source, range));
     if (range.end) json_put(w, object, "serves", json_boolean(serves));
-    put_passes(w, object, made->history.passes);
+    const reason_pass_entry *list = reason_pass_list();
+    json_t *names = json_array();
+    for (int i = 0; list[i].name; i++)
+        if (made->history.passes >> i & 1) json_add(w, names, json_string(list[i].name));
+    json_put(w, object, "passes", names);
 }
 
 static void put_spans(json_writer *w, const trace_kernel *k, json_t *object,

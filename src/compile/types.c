@@ -172,9 +172,7 @@ static ftl_status set_types(ftl_context *context, void *arguments) {
 
 ftl_status ftl_set_types(ftl_context *context, const ftl_source *source, const ftl_pin *types,
                          int32_t count, char **out) {
-    NEEDS(context);
-    NEEDS(out);
-    *out = NULL;
+    NEEDS_RESULT(out);
     NEEDS(source);
     if (!compile_is_pin_list(types, count)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,

@@ -128,12 +128,6 @@ static str matrix_text(const shared *s, bool indices_alone) {
     return text;
 }
 
-/* "kv_head" of "kv_heads" */
-static str name_block(const shared *s, str index, str extent) {
-    if (str_ends(extent, STR("s"))) return (str){extent.data, extent.length - 1};
-    return str_format(s->t->memory, "%.*s_block", STR_ARGS(index));
-}
-
 static str element_text(const shared *s, int summed, str at) {
     str text = STR("");
     arena *memory = s->t->memory;
@@ -237,7 +231,10 @@ void share_write(tape *t, const tl_parameter *of, text_buffer *out) {
         int own = own_axis(t, of, s.axes[i].index, &size);
         if (own >= 0 && !size) continue;
         str extent = own < 0 ? STR("") : tl_expr_text(t->memory, of->axes.items[own].extent);
-        str block = own < 0 ? STR("") : name_block(&s, s.axes[i].index, extent);
+        str block = own < 0 ? STR("")
+                    : str_ends(extent, STR("s")) /* "kv_head" of "kv_heads" */
+                        ? (str){extent.data, extent.length - 1}
+                        : str_format(t->memory, "%.*s_block", STR_ARGS(s.axes[i].index));
         str into = --steps ? str_format(t->memory, "d%.*s_parts_%d", STR_ARGS(of->name), steps)
                            : str_format(t->memory, "d%.*s", STR_ARGS(of->name));
         write_step(&s, i, size, block, extent, into, !steps, out);

@@ -7,10 +7,6 @@ enum { DEPTH_MAX = 1200 };
 
 /* --- kinds ------------------------------------------------------------------------------------ */
 
-static bool symbol_is_real(const tl_symbol *symbol) {
-    return symbol && symbol->is_real;
-}
-
 bool tl_expr_is_real(const tl_expr *e) {
     if (!e) return false;
     switch (e->kind) {
@@ -19,9 +15,8 @@ bool tl_expr_is_real(const tl_expr *e) {
     case TL_NUMBER: return true;
     case TL_NAME:
         /* A tile among values: its elements. */
-        return e->symbol && e->symbol->kind == TL_SYMBOL_VARIABLE ? true
-                                                                  : symbol_is_real(e->symbol);
-    case TL_ELEMENT: return e->symbol ? symbol_is_real(e->symbol) : true;
+        return e->symbol && (e->symbol->kind == TL_SYMBOL_VARIABLE || e->symbol->is_real);
+    case TL_ELEMENT: return !e->symbol || e->symbol->is_real;
     case TL_NEGATE: return tl_expr_is_real(e->left);
     case TL_CALL:
         switch (e->function) {

@@ -61,17 +61,14 @@ static char peek(const lexer *l, uint32_t ahead) {
     return at < l->source.length ? l->source.data[at] : 0;
 }
 
-static str text_of(const lexer *l, lex_token t) {
-    return (str){l->source.data + t.begin, t.end - t.begin};
-}
-
 /* Whether a statement may end with this token. A trailing ':' may: it opens a body. */
 static bool can_end(const lexer *l, lex_token t) {
     static const char *const open_words[] = {"and", "get", "accumulate", "with",  "from",
                                              "to",  "in",  "of",         "where", "by",
                                              "as",  "or",  "not"};
     if (t.kind == LEX_WORD) {
-        return !is_one_of(text_of(l, t), open_words, sizeof open_words / sizeof *open_words);
+        return !is_one_of((str){l->source.data + t.begin, t.end - t.begin}, open_words,
+                          sizeof open_words / sizeof *open_words);
     }
     if (t.kind >= LEX_LESS_EQUAL && t.kind <= LEX_NOT_EQUAL) return false;
     return t.kind < LEX_CHARACTERS || !strchr("=,;+-*/%<>", t.kind);

@@ -203,13 +203,6 @@ static void resolve_tile(names_binder *b, tl_expr *e) {
 
 /* --- expressions ------------------------------------------------------------------------------ */
 
-static bool is_own_index(const names_binder *b, str name) {
-    for (int i = 0; b->own_axes && i < b->own_axes->count; i++) {
-        if (str_equal(tl_axis_index(b->own_axes, i), name)) return true;
-    }
-    return false;
-}
-
 static void settle_kernel_let(names_binder *b, names_let *let) {
     const tl_axes *own_axes = b->own_axes;
     int order = b->let_order;
@@ -242,12 +235,15 @@ static void use_let(names_binder *b, tl_expr *e, tl_symbol *symbol) {
 
 static void resolve_name(names_binder *b, tl_expr *e) {
     names_entry *entry = names_look(b, e->text);
+    bool is_own = false;
+    for (int i = 0; b->own_axes && i < b->own_axes->count; i++)
+        is_own |= str_equal(tl_axis_index(b->own_axes, i), e->text);
     if (entry) {
-        e->symbol = is_own_index(b, e->text) ? entry->index
-                    : entry->local           ? entry->local
-                    : entry->grid            ? entry->grid
-                    : entry->value           ? entry->value
-                                             : entry->index;
+        e->symbol = is_own         ? entry->index
+                    : entry->local ? entry->local
+                    : entry->grid  ? entry->grid
+                    : entry->value ? entry->value
+                                   : entry->index;
         if (e->symbol) {
             if (e->symbol->kind == TL_SYMBOL_CONSTANT) use_let(b, e, e->symbol);
             return;

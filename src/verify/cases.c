@@ -208,6 +208,11 @@ void cases_add(listing *l, verify_case c) {
     put_case(l, c);
 }
 
+void cases_add_in_turn(listing *l, verify_case c) {
+    c.layout = (verify_layout)(l->next % 4);
+    cases_add(l, c);
+}
+
 /* Sizes that nothing below sets: head dimensions that a sketch leaves open. */
 verify_case cases_blank(const listing *l) {
     verify_case c = {0};

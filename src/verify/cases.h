@@ -39,6 +39,7 @@ bool cases_is_fixed(const listing *l, int32_t size);
 /* A case with sizes that nothing else sets, and its way into the list, with what the user fixed. */
 verify_case cases_blank(const listing *l);
 void cases_add(listing *l, verify_case c);
+void cases_add_in_turn(listing *l, verify_case c); /* layouts take turns */
 /* Changes sizes, but none that is fixed, nor 'kept' (-1: none) or one of a pair of lengths, so
  * that the program's conditions hold.
  */

@@ -210,8 +210,7 @@ static bool add_long(listing *l, int32_t size, int times, verify_input input, in
         c.sizes[s] = cases_is_length(l->plan, s) ? 33 + 8 * s : 1 + s % 2;
     c.sizes[size] = times * decisive_length(l, size);
     if (!settle(l, (uint64_t)size, size, false, &c)) return false;
-    c.layout = (verify_layout)(l->next % 4);
-    cases_add(l, c);
+    cases_add_in_turn(l, c);
     return true;
 }
 
@@ -236,8 +235,7 @@ static void add_all_long(listing *l, verify_input input, int32_t turn) {
     }
     if (l->q_heads >= 0) c.sizes[l->q_heads] = 2;
     if (!settle(l, (uint64_t)input, -1, false, &c)) return;
-    c.layout = (verify_layout)(l->next % 4);
-    cases_add(l, c);
+    cases_add_in_turn(l, c);
 }
 
 /* Three whole blocks of everything and a rest, in two matrices: one row of eight climbs in each
@@ -259,8 +257,7 @@ static void add_blocks(listing *l) {
     }
     if (l->batch >= 0) c.sizes[l->batch] = 2;
     if (!settle(l, 1, -1, false, &c)) return;
-    c.layout = (verify_layout)(l->next % 4);
-    cases_add(l, c);
+    cases_add_in_turn(l, c);
 }
 
 static void add_drawn(listing *l) {
@@ -271,11 +268,10 @@ static void add_drawn(listing *l) {
     for (int32_t n = 0; n < (l->has_values ? CASES : WITHOUT_VALUES); n++) {
         verify_case c = cases_blank(l);
         draw_sizes(l, FIRST + n, false, &c);
-        c.layout = (verify_layout)(l->next % 4);
         c.input = inputs[n];
         c.turn = n % l->chains.count;
         c.plant = 1;
-        cases_add(l, c);
+        cases_add_in_turn(l, c);
     }
 }
 
@@ -357,8 +353,7 @@ static void add_many_tiles(listing *l, bool has_steps) {
     if (!cases_solve(l, 0, -1, &c) || least_tiles(l, &c) == 0) return;
     for (int round = 0; round < ROUNDS && least_tiles(l, &c) < TILES_MANY; round++)
         if (!add_tiles(l, FLOPS_MOST, &c)) break;
-    c.layout = (verify_layout)(l->next % 4);
-    cases_add(l, c);
+    cases_add_in_turn(l, c);
 }
 
 void cases_add_decisive(listing *l) {

@@ -265,6 +265,5 @@ void cases_add_long_tables(listing *l, verify_input input) {
         }
     }
     if (!cases_are_cheap(l, &c)) return;
-    c.layout = (verify_layout)(l->next % 4);
-    cases_add(l, c);
+    cases_add_in_turn(l, c);
 }
