@@ -50,6 +50,12 @@ static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
+uint32_t str_hash(str a) {
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < a.length; i++) hash = (hash ^ (unsigned char)a.data[i]) * 16777619u;
+    return hash;
+}
+
 str str_trim(str a) {
     while (a.length && is_space(a.data[0])) a.data++, a.length--;
     while (a.length && is_space(a.data[a.length - 1])) a.length--;

@@ -31,6 +31,7 @@ bool str_is(str a, const char *c_string);
 bool str_starts(str a, str prefix);
 bool str_ends(str a, str suffix);
 str str_trim(str a);
+uint32_t str_hash(str a);                      /* FNV-1a */
 bool str_is_word(char c);                      /* a letter of ASCII, a digit or '_' */
 const char *str_find_word(str text, str name); /* where it stands as a whole word; NULL: nowhere */
 /* Cuts off everything up to the end of the next word, and returns that; empty: there is none. */

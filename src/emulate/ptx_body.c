@@ -169,7 +169,7 @@ static void labelled(ptx_reader *r, str name) {
         }
         r->at = back;
     }
-    ptx_index_add(r->memory, &r->labels_by_name, ptx_read_hash(name));
+    ptx_index_add(r->memory, &r->labels_by_name, str_hash(name));
     list_push(r->memory, &r->labels, ((ptx_label){name, r->scope, r->function->code.count}));
 }
 

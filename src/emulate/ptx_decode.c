@@ -104,7 +104,7 @@ static bool is_spelled(const ptx_statement *s, str words) {
 /* The number of the opcode, which is the same wherever it stands, as is its row. */
 static int32_t opcode_index(ptx_reader *r, const ptx_statement *s) {
     ptx_index *index = &r->opcodes_by_text;
-    uint32_t hash = ptx_read_hash(s->opcode);
+    uint32_t hash = str_hash(s->opcode);
     for (int32_t i = ptx_index_first(index, hash); i >= 0; i = ptx_index_next(index, i))
         if (str_equal(r->module->opcodes.items[i], s->opcode)) return i;
     int32_t row = 0, count = (int32_t)(sizeof rows / sizeof *rows);

@@ -22,7 +22,7 @@ static void spell(spelling *key, const char *separator, str part) {
 static int find_lanes(const ptx_reader *r, const spelling *key) {
     str text = {key->text, key->length};
     const ptx_index *index = &r->lanes_by_spelling;
-    int32_t i = ptx_index_first(index, ptx_read_hash(text));
+    int32_t i = ptx_index_first(index, str_hash(text));
     for (; i >= 0; i = ptx_index_next(index, i))
         if (str_is(text, lanes_entries[i].spelling)) return i;
     return -1;
@@ -258,5 +258,5 @@ bool ptx_decode_test(ptx_reader *r, const ptx_statement *s) {
 void ptx_decode_prepare(ptx_reader *r) {
     for (int i = 0; i < lanes_count; i++)
         ptx_index_add(r->memory, &r->lanes_by_spelling,
-                      ptx_read_hash(str_from(lanes_entries[i].spelling)));
+                      str_hash(str_from(lanes_entries[i].spelling)));
 }

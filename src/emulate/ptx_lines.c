@@ -86,7 +86,7 @@ void ptx_lines_file(ptx_reader *r) {
 static void add_string(ptx_reader *r, str label, const char *bytes, size_t length) {
     if (!label.length) return;
     str name = str_copy(r->module->memory, (str){bytes, length});
-    ptx_index_add(r->memory, &r->strings_by_label, ptx_read_hash(label));
+    ptx_index_add(r->memory, &r->strings_by_label, str_hash(label));
     list_push(r->memory, &r->strings, ((ptx_string){label, ptx_lines_plain_name(name)}));
 }
 
@@ -144,7 +144,7 @@ void ptx_lines_finish(ptx_reader *r) {
         str *function = &r->module->places.items[i].function;
         if (!function->length) continue;
         const ptx_index *index = &r->strings_by_label;
-        int32_t s = ptx_index_first(index, ptx_read_hash(*function));
+        int32_t s = ptx_index_first(index, str_hash(*function));
         while (s >= 0 && !str_equal(*function, r->strings.items[s].label))
             s = ptx_index_next(index, s);
         if (s >= 0) *function = r->strings.items[s].text;

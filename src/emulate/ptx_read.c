@@ -21,7 +21,7 @@ void ptx_read_error(ptx_reader *r, diag_id id, diag_range range, str first, str 
 static int32_t find_label(const ptx_reader *r, str name, int32_t scope) {
     int32_t best = -1, best_scope = -1;
     const ptx_index *index = &r->labels_by_name;
-    int32_t i = ptx_index_first(index, ptx_read_hash(name));
+    int32_t i = ptx_index_first(index, str_hash(name));
     for (; i >= 0; i = ptx_index_next(index, i)) {
         const ptx_label *label = &r->labels.items[i];
         if (label->scope <= best_scope || !str_equal(label->name, name)) continue;

@@ -192,7 +192,6 @@ void ptx_read_error(ptx_reader *r, diag_id id, diag_range range, str first, str 
 
 /* ptx_variables.c: names and what they stand for */
 const ptx_symbol *ptx_read_find(const ptx_reader *r, str name, int32_t *index);
-uint32_t ptx_read_hash(str s);
 void ptx_read_declare(ptx_reader *r, ptx_symbol symbol);
 void ptx_read_forget(ptx_reader *r, int count); /* all symbols from number 'count' on */
 /* After `.reg`. */

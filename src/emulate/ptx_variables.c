@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-uint32_t ptx_read_hash(str s) {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < s.length; i++) hash = (hash ^ (uint8_t)s.data[i]) * 16777619u;
-    return hash ^ hash >> 15;
-}
-
 void ptx_index_clear(ptx_index *index) {
     memset(index->buckets, 0, sizeof index->buckets);
     index->next.count = 0;
@@ -16,7 +10,7 @@ void ptx_index_clear(ptx_index *index) {
 
 static const ptx_symbol *lookup(const ptx_reader *r, str name, bool is_range) {
     const ptx_index *index = &r->symbols_by_name;
-    int32_t i = ptx_index_first(index, ptx_read_hash(name));
+    int32_t i = ptx_index_first(index, str_hash(name));
     for (; i >= 0; i = ptx_index_next(index, i)) {
         const ptx_symbol *s = &r->symbols.items[i];
         if ((s->count > 0) == is_range && str_equal(s->name, name)) return s;
@@ -42,14 +36,13 @@ const ptx_symbol *ptx_read_find(const ptx_reader *r, str name, int32_t *index) {
 }
 
 void ptx_read_declare(ptx_reader *r, ptx_symbol symbol) {
-    ptx_index_add(r->memory, &r->symbols_by_name, ptx_read_hash(symbol.name));
+    ptx_index_add(r->memory, &r->symbols_by_name, str_hash(symbol.name));
     list_push(r->memory, &r->symbols, symbol);
 }
 
 void ptx_read_forget(ptx_reader *r, int count) {
     while (r->symbols.count > count)
-        ptx_index_drop(&r->symbols_by_name,
-                       ptx_read_hash(r->symbols.items[--r->symbols.count].name));
+        ptx_index_drop(&r->symbols_by_name, str_hash(r->symbols.items[--r->symbols.count].name));
 }
 
 /* --- variables -------------------------------------------------------------------------------- */

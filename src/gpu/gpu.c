@@ -209,10 +209,6 @@ bool gpu_cuts_byte_sums(const gpu *g) {
     return g->mma8_sum_bits <= BITS_ENOUGH;
 }
 
-double gpu_fp32_tflops(const gpu *g) {
-    return per_second(g, 2 * g->fp32) * 1e-12;
-}
-
 /* --- occupancy -------------------------------------------------------------------------------- */
 
 static int64_t round_up(int64_t value, int64_t unit) {

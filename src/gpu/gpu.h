@@ -71,7 +71,6 @@ double gpu_product_rate(const gpu *g, int operand_bytes, bool is_async);
 /* Are sums of 8-bit products so short that long ones lose terms, and f32 has to take them over? */
 enum { GPU_SHORT_SUM_MOST = 512 /* terms of one sign, before that can be seen */ };
 bool gpu_cuts_byte_sums(const gpu *g);
-double gpu_fp32_tflops(const gpu *g); /* a fused multiply-add counts 2 */
 
 /* What one block takes. */
 typedef struct gpu_block {

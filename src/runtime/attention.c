@@ -2,6 +2,7 @@
 #include "runtime/attention.h"
 
 #include "base/needs.h"
+#include "runtime/serving.h"
 
 #include <math.h>
 #include <string.h>
@@ -95,17 +96,6 @@ ftl_status ftl_attention_prepare(ftl_context *context, ftl_runtime *runtime,
     return status;
 }
 
-/* A tensor (b, head; length, d). */
-static ftl_tensor matrix(const char *name, const ftl_attention_tensor *t, ftl_type type,
-                         int64_t batch, int64_t heads, int64_t length, int64_t d) {
-    return (ftl_tensor){.name = name,
-                        .address = t->address,
-                        .type = type,
-                        .axis_count = 4,
-                        .extents = {batch, heads, length, d},
-                        .strides = {t->batch_stride, t->head_stride, t->length_stride, 1}};
-}
-
 ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runtime, const ftl_attention *a,
                                  void *stream) {
     ftl_module *module;
@@ -114,27 +104,16 @@ ftl_status ftl_attention_forward(ftl_context *context, ftl_runtime *runtime, con
     if (!status) status = attention_find(context, runtime, &key, &module);
     if (status) return status;
     int64_t d = a->head_dim, dv = key.value_dim;
-    ftl_tensor tensors[6] = {
-        matrix("Q", &a->q, a->dtype, a->batch, a->q_heads, a->q_len, d),
-        matrix("K", &a->k, a->dtype, a->batch, a->kv_heads, a->kv_len, d),
-        matrix("V", &a->v, a->dtype, a->batch, a->kv_heads, a->kv_len, dv),
-        matrix("O", &a->o, a->dtype, a->batch, a->q_heads, a->q_len, dv),
-    };
-    int32_t count = 4;
-    if (key.has_lse) {
-        tensors[count] = matrix("lse", &a->lse, FTL_F32, a->batch, a->q_heads, a->q_len, 1);
-        tensors[count++].axis_count = 3;
-    }
-    if (key.has_alibi) {
-        tensors[count++] = (ftl_tensor){.name = "slope",
-                                        .address = a->alibi_slopes,
-                                        .type = FTL_F32,
-                                        .axis_count = 1,
-                                        .extents = {a->q_heads},
-                                        .strides = {1}};
-    }
-    ftl_scalar scale = {"scale", attention_scale(a->scale, d)};
-    ftl_arguments arguments = {tensors, count, &scale, 1};
+    given g;
+    g.count = g.scalar_count = 0; /* the rest is not read, and costs time to clear */
+    given_matrix(&g, "Q", &a->q, a->dtype, a->batch, a->q_heads, a->q_len, d);
+    given_matrix(&g, "K", &a->k, a->dtype, a->batch, a->kv_heads, a->kv_len, d);
+    given_matrix(&g, "V", &a->v, a->dtype, a->batch, a->kv_heads, a->kv_len, dv);
+    given_matrix(&g, "O", &a->o, a->dtype, a->batch, a->q_heads, a->q_len, dv);
+    if (key.has_lse) given_matrix(&g, "lse", &a->lse, FTL_F32, a->batch, a->q_heads, a->q_len, 0);
+    if (key.has_alibi) given_vector(&g, "slope", a->alibi_slopes, a->q_heads);
+    given_scalar(&g, "scale", attention_scale(a->scale, d));
+    const ftl_arguments arguments = given_arguments(&g);
     return ftl_module_launch(context, module, &arguments, stream);
 }
 
@@ -177,19 +156,19 @@ ftl_status ftl_sparse_attention(ftl_context *context, ftl_runtime *runtime, cons
     if (!status) status = attention_find(context, runtime, &key, &module);
     if (status) return status;
     int64_t d = s->head_dim, dv = key.value_dim;
-    ftl_tensor tensors[5] = {
-        matrix("Q", &s->q, s->dtype, s->batch, s->q_heads, s->q_len, d),
-        matrix("K", &s->k, s->dtype, s->batch, s->kv_heads, s->kv_len, d),
-        matrix("V", &s->v, s->dtype, s->batch, s->kv_heads, s->kv_len, dv),
-        matrix("O_chosen", &s->o, s->dtype, s->batch, s->q_heads, s->q_len, dv),
-        {.name = "chosen",
-         .address = s->blocks,
-         .type = FTL_I32,
-         .axis_count = 4,
-         .extents = {s->batch, s->kv_heads, s->q_len, s->top},
-         .strides = {s->blocks_batch_stride, s->blocks_head_stride, s->blocks_query_stride, 1}},
-    };
-    ftl_scalar scalars[2] = {{"scale", attention_scale(s->scale, d)}, {"first", s->first}};
-    ftl_arguments arguments = {tensors, 5, scalars, 2};
+    const ftl_attention_tensor blocks = {.address = s->blocks,
+                                         .batch_stride = s->blocks_batch_stride,
+                                         .head_stride = s->blocks_head_stride,
+                                         .length_stride = s->blocks_query_stride};
+    given g;
+    g.count = g.scalar_count = 0;
+    given_matrix(&g, "Q", &s->q, s->dtype, s->batch, s->q_heads, s->q_len, d);
+    given_matrix(&g, "K", &s->k, s->dtype, s->batch, s->kv_heads, s->kv_len, d);
+    given_matrix(&g, "V", &s->v, s->dtype, s->batch, s->kv_heads, s->kv_len, dv);
+    given_matrix(&g, "O_chosen", &s->o, s->dtype, s->batch, s->q_heads, s->q_len, dv);
+    given_matrix(&g, "chosen", &blocks, FTL_I32, s->batch, s->kv_heads, s->q_len, s->top);
+    given_scalar(&g, "scale", attention_scale(s->scale, d));
+    given_scalar(&g, "first", s->first);
+    const ftl_arguments arguments = given_arguments(&g);
     return ftl_module_launch(context, module, &arguments, stream);
 }

@@ -71,14 +71,6 @@ static bool rejects_text(str log, int code) {
     return false;
 }
 
-static char *new_text(str s) {
-    char *copy = malloc(s.length + 1);
-    if (!copy) return NULL;
-    if (s.length) memcpy(copy, s.data, s.length);
-    copy[s.length] = 0;
-    return copy;
-}
-
 static bool is_cubin_target(const char *target) {
     return strncmp(target, "sm_", 3) == 0;
 }
@@ -96,9 +88,8 @@ enum { NVRTC_WITH_CACHE = 129 }; /* 12.9, as 10 * major + minor */
 
 /* --- NVRTC ------------------------------------------------------------------------------------ */
 
-static char *nvrtc_text(nvrtc_library *nvrtc, void *program, int (*bytes)(void *, size_t *),
-                        int (*get)(void *, char *), size_t *length) {
-    (void)nvrtc;
+static char *nvrtc_text(void *program, int (*bytes)(void *, size_t *), int (*get)(void *, char *),
+                        size_t *length) {
     size_t count = 0;
     if (bytes(program, &count) != 0 || count == 0) return NULL;
     char *text = malloc(count + 1);
@@ -145,12 +136,12 @@ static ftl_status compile_by_nvrtc(ftl_context *context, ftl_runtime *runtime, c
     if (created) return nvrtc_failed(context, nvrtc, created, name, target, STR(""));
     int result = nvrtc->compile(program, count, options);
     size_t length = 0;
-    out->log = nvrtc_text(nvrtc, program, nvrtc->log_bytes, nvrtc->log, &length);
-    if (!out->log) out->log = new_text(STR(""));
-    out->ptx = result ? NULL : nvrtc_text(nvrtc, program, nvrtc->ptx_bytes, nvrtc->ptx, &length);
+    out->log = nvrtc_text(program, nvrtc->log_bytes, nvrtc->log, &length);
+    if (!out->log) out->log = str_new(STR(""));
+    out->ptx = result ? NULL : nvrtc_text(program, nvrtc->ptx_bytes, nvrtc->ptx, &length);
     if (!result && is_cubin_target(target)) {
         out->kind = FTL_CUBIN;
-        out->bytes = nvrtc_text(nvrtc, program, nvrtc->cubin_bytes, nvrtc->cubin, &out->length);
+        out->bytes = nvrtc_text(program, nvrtc->cubin_bytes, nvrtc->cubin, &out->length);
     } else if (out->ptx) {
         out->kind = FTL_PTX;
         out->bytes = out->ptx;
@@ -279,10 +270,10 @@ static ftl_status run_child(ftl_context *context, const child_compiler *child,
     } else if (!os_read_file(output, OUTPUT_BYTES_MAX, &result, &why)) {
         status = ftl_context_fail(context, FTL_NO_FILE, "%s", why.text);
     }
-    out->log = new_text(text_str(&errors));
+    out->log = str_new(text_str(&errors));
     if (!status) {
         out->kind = is_cubin_target(target) ? FTL_CUBIN : FTL_PTX;
-        out->bytes = new_text(text_str(&result));
+        out->bytes = str_new(text_str(&result));
         out->length = result.length;
         snprintf(out->compiler, sizeof out->compiler, "%s", child->name);
     }

@@ -56,10 +56,7 @@ static const symbol nvrtc_symbols[] = {
 };
 
 static char *copy_text(const char *text) {
-    if (!text) return NULL;
-    size_t bytes = strlen(text) + 1;
-    char *copy = malloc(bytes);
-    return copy ? memcpy(copy, text, bytes) : NULL;
+    return text ? str_new(str_from(text)) : NULL;
 }
 
 ftl_status ftl_runtime_open(ftl_context *context, const ftl_runtime_options *options,
@@ -127,6 +124,20 @@ static bool load_symbols(void *library, const symbol *symbols, size_t count, voi
     return true;
 }
 
+/* The driver's own words for a result. */
+typedef struct cuda_words {
+    const char *name, *text;
+} cuda_words;
+
+static cuda_words words_of(const cuda_driver *cuda, int result) {
+    cuda_words words = {NULL, NULL};
+    cuda->error_name(result, &words.name);
+    cuda->error_text(result, &words.text);
+    if (!words.name) words.name = "?";
+    if (!words.text) words.text = "unknown error";
+    return words;
+}
+
 static bool open_driver(ftl_runtime *runtime, os_error *why) {
     const char *const usual[] = {"libcuda.so.1", NULL};
     const char *const given[] = {runtime->cuda_name, NULL};
@@ -143,26 +154,10 @@ static bool open_driver(ftl_runtime *runtime, os_error *why) {
     int result = cuda->init(0);
     if (result == CUDA_SUCCESS) result = cuda->driver_version(&cuda->version);
     if (result == CUDA_SUCCESS) return true;
-    const char *name = NULL, *text = NULL;
-    cuda->error_name(result, &name);
-    cuda->error_text(result, &text);
-    snprintf(why->text, sizeof why->text, "the CUDA driver does not start: %s (%s)",
-             text ? text : "unknown error", name ? name : "?");
+    cuda_words words = words_of(cuda, result);
+    snprintf(why->text, sizeof why->text, "the CUDA driver does not start: %s (%s)", words.text,
+             words.name);
     return false;
-}
-
-ftl_status runtime_need_driver(ftl_context *context, ftl_runtime *runtime) {
-    if (atomic_load_explicit(&runtime->cuda_state, memory_order_acquire) == LIBRARY_OPEN)
-        return FTL_OK;
-    mtx_lock(&runtime->lock);
-    if (runtime->cuda_state == LIBRARY_UNTRIED) {
-        bool is_open = open_driver(runtime, &runtime->cuda_why);
-        runtime->cuda_state = is_open ? LIBRARY_OPEN : LIBRARY_MISSING;
-    }
-    library_state state = runtime->cuda_state;
-    mtx_unlock(&runtime->lock);
-    if (state == LIBRARY_OPEN) return FTL_OK;
-    return ftl_context_fail(context, FTL_NO_DRIVER, "no CUDA driver: %s", runtime->cuda_why.text);
 }
 
 static bool open_nvrtc(ftl_runtime *runtime, os_error *why) {
@@ -190,15 +185,24 @@ static bool open_nvrtc(ftl_runtime *runtime, os_error *why) {
            nvrtc->version(&nvrtc->major, &nvrtc->minor) == 0;
 }
 
-ftl_status runtime_need_nvrtc(ftl_context *context, ftl_runtime *runtime) {
+/* A library is tried once. */
+static bool is_open(ftl_runtime *runtime, _Atomic library_state *state,
+                    bool (*open)(ftl_runtime *runtime, os_error *why), os_error *why) {
+    if (atomic_load_explicit(state, memory_order_acquire) == LIBRARY_OPEN) return true;
     mtx_lock(&runtime->lock);
-    if (runtime->nvrtc_state == LIBRARY_UNTRIED) {
-        bool is_open = open_nvrtc(runtime, &runtime->nvrtc_why);
-        runtime->nvrtc_state = is_open ? LIBRARY_OPEN : LIBRARY_MISSING;
-    }
-    library_state state = runtime->nvrtc_state;
+    if (*state == LIBRARY_UNTRIED) *state = open(runtime, why) ? LIBRARY_OPEN : LIBRARY_MISSING;
+    library_state now = *state;
     mtx_unlock(&runtime->lock);
-    if (state == LIBRARY_OPEN) return FTL_OK;
+    return now == LIBRARY_OPEN;
+}
+
+ftl_status runtime_need_driver(ftl_context *context, ftl_runtime *runtime) {
+    if (is_open(runtime, &runtime->cuda_state, open_driver, &runtime->cuda_why)) return FTL_OK;
+    return ftl_context_fail(context, FTL_NO_DRIVER, "no CUDA driver: %s", runtime->cuda_why.text);
+}
+
+ftl_status runtime_need_nvrtc(ftl_context *context, ftl_runtime *runtime) {
+    if (is_open(runtime, &runtime->nvrtc_state, open_nvrtc, &runtime->nvrtc_why)) return FTL_OK;
     return ftl_context_fail(context, FTL_NO_COMPILER, "no NVRTC: %s", runtime->nvrtc_why.text);
 }
 
@@ -220,13 +224,11 @@ ftl_status runtime_cuda_status(ftl_context *context, const cuda_driver *cuda, in
                                const char *what) {
     ftl_status status = status_of(result);
     if (status == FTL_OK) return FTL_OK;
-    const char *name = NULL, *text = NULL;
-    cuda->error_name(result, &name);
-    cuda->error_text(result, &text);
+    cuda_words words = words_of(cuda, result);
     const char *hint = "";
     if (status == FTL_DRIVER_TOO_OLD) hint = "; the kernel's PTX is newer than the driver";
-    return ftl_context_fail(context, status, "cannot %s: %s (%s)%s", what,
-                            text ? text : "unknown error", name ? name : "?", hint);
+    return ftl_context_fail(context, status, "cannot %s: %s (%s)%s", what, words.text, words.name,
+                            hint);
 }
 
 /* --- devices ---------------------------------------------------------------------------------- */

@@ -34,9 +34,8 @@ struct ftl_runtime {
     mtx_t lock;         /* guards everything below; not taken by launches */
     bool is_unverified; /* as in the options */
     bool checks_tables; /* by the options, or FLASHTL_CHECK=1 */
-    char *cuda_name, *nvrtc_name, *cache_folder; /* as in the options; NULL when not given */
-    _Atomic library_state cuda_state;            /* once it is open, nobody takes the lock for it */
-    library_state nvrtc_state;
+    char *cuda_name, *nvrtc_name, *cache_folder;   /* as in the options; NULL when not given */
+    _Atomic library_state cuda_state, nvrtc_state; /* once open, nobody takes the lock for it */
     cuda_driver cuda;
     nvrtc_library nvrtc;
     os_error cuda_why, nvrtc_why; /* why a library is missing */

@@ -23,6 +23,15 @@ void given_axis(ftl_tensor *t, int32_t i, int64_t extent, int64_t stride) {
     t->extents[i] = extent, t->strides[i] = stride;
 }
 
+void given_matrix(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
+                  int64_t batch, int64_t heads, int64_t length, int64_t d) {
+    ftl_tensor *to = given_add(g, name, t->address, type, d ? 4 : 3);
+    given_axis(to, 0, batch, t->batch_stride);
+    given_axis(to, 1, heads, t->head_stride);
+    given_axis(to, 2, length, t->length_stride);
+    if (d) given_axis(to, 3, d, 1);
+}
+
 void given_tokens(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
                   int64_t tokens, int64_t heads, int64_t d) {
     ftl_tensor *to = given_add(g, name, t->address, type, d ? 3 : 2);
@@ -38,6 +47,10 @@ void given_pool(given *g, const char *name, const ftl_attention_tensor *t, ftl_t
     given_axis(to, 1, pages->page_len, t->length_stride);
     given_axis(to, 2, heads, t->head_stride);
     given_axis(to, 3, d, 1);
+}
+
+void given_vector(given *g, const char *name, uint64_t address, int64_t count) {
+    given_axis(given_add(g, name, address, FTL_F32, 1), 0, count, 1);
 }
 
 void given_list(given *g, const char *name, uint64_t address, int64_t count) {

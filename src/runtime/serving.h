@@ -16,13 +16,17 @@ typedef struct given {
 ftl_tensor *given_add(given *g, const char *name, uint64_t address, ftl_type type,
                       int32_t axis_count);
 void given_axis(ftl_tensor *t, int32_t i, int64_t extent, int64_t stride);
+/* (batch, head; length, d); without d: (batch, head; length). */
+void given_matrix(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
+                  int64_t batch, int64_t heads, int64_t length, int64_t d);
 /* (token, head, d); without d: (token, head). */
 void given_tokens(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
                   int64_t tokens, int64_t heads, int64_t d);
 /* (page, slot, head, d) */
 void given_pool(given *g, const char *name, const ftl_attention_tensor *t, ftl_type type,
                 const ftl_pages *pages, int64_t heads, int64_t d);
-/* (n); (row, column) */
+/* (n), of f32 or of i32; (row, column) */
+void given_vector(given *g, const char *name, uint64_t address, int64_t count);
 void given_list(given *g, const char *name, uint64_t address, int64_t count);
 void given_table(given *g, const char *name, uint64_t address, ftl_type type, int64_t rows,
                  int64_t columns, int64_t stride);

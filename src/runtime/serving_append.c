@@ -81,7 +81,7 @@ static ftl_status launch_queries(ftl_context *context, ftl_module *module, const
     given_tokens(&g, "Q", &a->q, a->dtype, a->tokens, a->q_heads, a->head_dim);
     given_tokens(&g, "Q_rotated", &a->q_rotated, a->dtype, a->tokens, a->q_heads, a->head_dim);
     give_angles(a, &g);
-    ftl_arguments arguments = {g.tensors, g.count, NULL, 0};
+    const ftl_arguments arguments = given_arguments(&g);
     return ftl_module_launch(context, module, &arguments, stream);
 }
 
@@ -102,6 +102,6 @@ ftl_status ftl_attention_append(ftl_context *context, ftl_runtime *runtime, cons
     given_pool(&g, "V_pool", &a->v_pool, a->dtype, &pages, a->kv_heads, dv);
     given_list(&g, "slot", a->slots, a->tokens);
     give_angles(a, &g);
-    ftl_arguments arguments = {g.tensors, g.count, NULL, 0};
+    const ftl_arguments arguments = given_arguments(&g);
     return ftl_module_launch(context, modules[0], &arguments, stream);
 }

@@ -34,8 +34,7 @@ static double width_of(int32_t window) {
 
 void serving_give_scoring(given *g, const ftl_scoring *s, const attention_key *key,
                           scoring_shape shape) {
-    if (key->has_alibi)
-        given_axis(given_add(g, "slope", s->alibi_slopes, FTL_F32, 1), 0, shape.heads, 1);
+    if (key->has_alibi) given_vector(g, "slope", s->alibi_slopes, shape.heads);
     if (key->is_padded) given_list(g, "padding", s->padding, shape.batch);
     if (key->has_sides) given_scalar(g, "before", width_of(s->window_before));
     if (key->has_sides && !key->causal) given_scalar(g, "after", width_of(s->window_after));
@@ -49,5 +48,5 @@ void serving_give_scoring(given *g, const ftl_scoring *s, const attention_key *k
 }
 
 void serving_give_sinks(given *g, const ftl_scoring *s, int64_t heads) {
-    given_axis(given_add(g, "sink", s->sinks, FTL_F32, 1), 0, heads, 1);
+    given_vector(g, "sink", s->sinks, heads);
 }

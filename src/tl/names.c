@@ -2,16 +2,8 @@
 
 /* --- the table of names ----------------------------------------------------------------------- */
 
-static uint32_t hash_of(str name) {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < name.length; i++) {
-        hash = (hash ^ (unsigned char)name.data[i]) * 16777619u;
-    }
-    return hash;
-}
-
 static int slot_of(names_entry *const *table, int size, str name) {
-    int at = (int)(hash_of(name) & (uint32_t)(size - 1));
+    int at = (int)(str_hash(name) & (uint32_t)(size - 1));
     while (table[at] && !str_equal(table[at]->name, name)) at = (at + 1) & (size - 1);
     return at;
 }

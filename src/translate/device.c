@@ -172,9 +172,7 @@ typedef struct names {
 
 /* The slot of a name: its own, or the free one that it would have. */
 static paragraph **slot_of(const names *n, str name) {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (size_t i = 0; i < name.length; i++)
-        hash = (hash ^ (unsigned char)name.data[i]) * 16777619u;
+    uint32_t hash = str_hash(name);
     while (n->slots[hash & n->mask] && !str_equal(n->slots[hash & n->mask]->name, name)) hash++;
     return &n->slots[hash & n->mask];
 }
