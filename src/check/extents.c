@@ -26,13 +26,6 @@ static void add_granule(search *s, const tl_expr *e) {
     if (s->granule_count < SEARCH_GRANULES_MAX) s->granules[s->granule_count++] = value;
 }
 
-static const tl_expr *walk_extent(const model *m, const tl_symbol *symbol) {
-    for (int i = 0; m->grid && i < m->grid->grid.count; i++) {
-        if (m->grid->grid.items[i].symbol == symbol) return m->grid->grid.items[i].extent;
-    }
-    return NULL;
-}
-
 /* NULL: there are too many. */
 static extents_variable *need_variable(search *s, const tl_symbol *symbol, const tl_expr *element) {
     extents *x = s->x;
@@ -47,7 +40,7 @@ static extents_variable *need_variable(search *s, const tl_symbol *symbol, const
     }
     extents_variable *v = &x->variables[x->variable_count++];
     *v = (extents_variable){.symbol = symbol, .element = element};
-    if (symbol && symbol->kind == TL_SYMBOL_GRID) v->walk = walk_extent(x->model, symbol);
+    if (symbol && symbol->kind == TL_SYMBOL_GRID) v->walk = tl_walk_of(symbol)->extent;
     return v;
 }
 

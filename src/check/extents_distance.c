@@ -152,7 +152,7 @@ double search_distance(extents_values *v, const tl_expr *e, bool wanted, const t
     }
     bool compares = e->kind == TL_BINARY && e->operator>= TL_LESS;
     if (compares && extents_integer(v, e->left, &a) && extents_integer(v, e->right, &b)) {
-        tl_operator operator= wanted ? e->operator: model_opposite(e->operator);
+        tl_operator operator= wanted ? e->operator: tl_opposite(e->operator);
         double plain = distance_of_comparison(operator,(double) a, (double)b);
         double looked = plain;
         if (deep && plain > 0) looked = deep_distance(v, operator, e->left, e->right, deep);

@@ -116,16 +116,6 @@ static void add_values_around(extents *x, const tl_expr *element, tl_operator co
     t->compared++;
 }
 
-static tl_operator turned(tl_operator comparison) {
-    switch (comparison) {
-    case TL_LESS: return TL_GREATER;
-    case TL_LESS_EQUAL: return TL_GREATER_EQUAL;
-    case TL_GREATER: return TL_LESS;
-    case TL_GREATER_EQUAL: return TL_LESS_EQUAL;
-    default: return comparison;
-    }
-}
-
 /* What is compared with more than a number, or calculated with, has small values and a large one,
  * if no loop runs so often.
  */
@@ -229,7 +219,7 @@ void search_find_tables(search *s) {
     for (int i = 0; i < f.comparisons.count; i++) {
         const tl_expr *e = f.comparisons.items[i];
         add_values_around(x, e->left, e->operator, e->right);
-        add_values_around(x, e->right, turned(e->operator), e->left);
+        add_values_around(x, e->right, tl_turned(e->operator), e->left);
     }
     for (int i = 0; i < f.bounds.count; i++)
         model_visit_lets(x->model, f.bounds.items[i], false, note_bound, x);

@@ -74,13 +74,7 @@ static const tl_expr *limit_of(const places *p, const tl_symbol *s) {
             return p->view->axes->items[i].extent;
         }
     }
-    for (const tl_statement *g = p->kernel->body.first; s->kind == TL_SYMBOL_GRID && g;
-         g = g->next) {
-        for (int i = 0; g->kind == TL_GRID && i < g->grid.count; i++) {
-            if (g->grid.items[i].symbol == s) return g->grid.items[i].extent;
-        }
-    }
-    return NULL;
+    return s->kind == TL_SYMBOL_GRID ? tl_walk_of(s)->extent : NULL;
 }
 
 /* --- one index -------------------------------------------------------------------------------- */

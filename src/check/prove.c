@@ -192,7 +192,7 @@ static bool fails(prover *p, const tl_expr *e, bool wanted) {
         return needs_both ? left || right : left && right;
     }
     if (e->kind == TL_BINARY && e->operator>= TL_LESS) {
-        tl_operator operator= wanted ? e->operator: model_opposite(e->operator);
+        tl_operator operator= wanted ? e->operator: tl_opposite(e->operator);
         return comparison_fails(p, operator, e->left, e->right);
     }
     prove_span s = prove_span_of(p, e);

@@ -104,13 +104,6 @@ static prove_span compared(tl_operator operator, prove_span a, prove_span b) {
 
 /* --- expressions ------------------------------------------------------------------------------ */
 
-static const tl_expr *walk_of(const model *m, const tl_symbol *symbol) {
-    for (int i = 0; m->grid && i < m->grid->grid.count; i++) {
-        if (m->grid->grid.items[i].symbol == symbol) return m->grid->grid.items[i].extent;
-    }
-    return NULL;
-}
-
 static prove_span below(prove_span end) {
     return (prove_span){0, add(end.most, -1, INT64_MAX)};
 }
@@ -118,10 +111,7 @@ static prove_span below(prove_span end) {
 static prove_span span_of_symbol(prover *p, const tl_symbol *s) {
     switch (s->kind) {
     case TL_SYMBOL_SIZE: return (prove_span){0, INT64_MAX};
-    case TL_SYMBOL_GRID: {
-        const tl_expr *walk = walk_of(p->model, s);
-        return walk ? below(prove_span_of(p, walk)) : (prove_span){0, INT64_MAX};
-    }
+    case TL_SYMBOL_GRID: return below(prove_span_of(p, tl_walk_of(s)->extent));
     case TL_SYMBOL_LOOP: {
         bool is_walk = !s->statement || s->statement->kind != TL_FOR;
         if (is_walk || s->statement->loop.is_grid_walk) return ANYTHING;

@@ -4,166 +4,19 @@
 
 #include <limits.h>
 
-typedef struct slot_state {
-    int commit;         /* number of its cp.async group; 0: a plain copy */
-    int landed_epoch;   /* barriers passed when this thread's part had landed; -1: not yet */
-    int released_epoch; /* ... when this thread released it; -1: not yet */
-} slot_state;
-
-/* Tile -1: an empty group. */
-typedef struct commit_place {
-    int tile, generation;
-} commit_place;
-
-typedef struct replay {
+typedef struct role_sync {
     arena *memory;
     const model *model;
     const model_role *role;
-    decision *decisions;
-    const bool *is_warp_local; /* by tile */
-    slot_state **states;       /* by tile, then generation */
-    int *counts, *capacities;
-    int *last_release;         /* by tile: barriers passed at its latest Release */
-    LIST(commit_place) groups; /* by number, from 1 on: what it brings */
-    int commits, landed_commits, epoch;
-    bool adds; /* put in what is missing; else only judge */
-    bool changed, is_valid;
-    int run_pending[MODEL_TILES_MAX], run_count; /* tiles of the run of Waits that is open */
-    int run_generation[MODEL_TILES_MAX];
-} replay;
-
-static slot_state *state_of(replay *r, int tile, int generation) {
-    while (generation >= r->capacities[tile]) {
-        list_grow(r->memory, (void **)&r->states[tile], &r->capacities[tile], sizeof(slot_state));
-    }
-    return &r->states[tile][generation];
-}
-
-static void barrier(replay *r) {
-    r->epoch++;
-}
-
-static bool was_released_lately(replay *r, int tile, int generation) {
-    if (generation < 0 || generation >= r->counts[tile]) return false;
-    return state_of(r, tile, generation)->released_epoch == r->epoch;
-}
-
-/* Is a release of the bytes that this Copy takes not followed by a barrier yet? */
-static bool fill_needs_barrier(replay *r, int tile, int generation) {
-    const model *m = r->model;
-    if (was_released_lately(r, tile, generation - m->tiles[tile].stages)) return true;
-    for (int k = 0; k < m->tiles[tile].partner_count; k++) {
-        if (r->last_release[m->tiles[tile].partners[k]] == r->epoch) return true;
-    }
-    return false;
-}
-
-static void add_group(replay *r, int tile, int generation) {
-    commit_place place = {tile, generation};
-    list_push(r->memory, &r->groups, place);
-}
-
-static void replay_fill(replay *r, const events_record *e) {
-    decision *d = &r->decisions[e->step];
-    bool is_mbarrier = r->model->tiles[e->tile].uses_mbarrier;
-    bool needs = fill_needs_barrier(r, e->tile, e->generation) && !is_mbarrier;
-    if (needs && !d->barrier) {
-        r->is_valid = false;
-        if (r->adds) d->barrier = r->changed = true;
-    }
-    if (d->barrier) barrier(r);
-    slot_state *state = state_of(r, e->tile, e->generation);
-    *state = (slot_state){.landed_epoch = r->epoch, .released_epoch = -1};
-    if (e->generation >= r->counts[e->tile]) r->counts[e->tile] = e->generation + 1;
-    if (r->role->steps[e->step].commits && !is_mbarrier) {
-        state->commit = ++r->commits;
-        state->landed_epoch = -1;
-        add_group(r, e->tile, e->generation);
-    }
-}
-
-static void land_groups(replay *r, int pending) {
-    if (pending == INT_MAX) return;
-    for (; r->landed_commits < r->commits - pending; r->landed_commits++) {
-        const commit_place *group = &r->groups.items[r->landed_commits];
-        if (group->tile >= 0) state_of(r, group->tile, group->generation)->landed_epoch = r->epoch;
-    }
-}
-
-/* The last Wait of a run: the group wait for all of them, then one barrier. */
-static void end_run(replay *r, int step) {
-    decision *d = &r->decisions[step];
-    bool needs_block = false, needs_warp = false;
-    land_groups(r, d->pending);
-    for (int i = 0; i < r->run_count; i++) {
-        int tile = r->run_pending[i];
-        slot_state *state = state_of(r, tile, r->run_generation[i]);
-        if (state->landed_epoch < 0) {
-            r->is_valid = false; /* a group wait is missing */
-            continue;
-        }
-        if (state->landed_epoch != r->epoch) continue;
-        if (r->is_warp_local[tile]) needs_warp = true;
-        else needs_block = true;
-    }
-    r->run_count = 0;
-    if ((needs_block && !d->barrier) || (needs_warp && !d->barrier && !d->warp)) {
-        r->is_valid = false;
-        if (r->adds) {
-            if (needs_block) d->barrier = true;
-            else d->warp = true;
-            r->changed = true;
-        }
-    }
-    if (d->barrier) barrier(r);
-}
-
-static void replay_wait(replay *r, const events_record *e) {
-    if (r->model->tiles[e->tile].uses_mbarrier) return;
-    if (r->run_count < MODEL_TILES_MAX) {
-        r->run_pending[r->run_count] = e->tile;
-        r->run_generation[r->run_count++] = e->generation;
-    }
-    if (!r->decisions[e->step].joins) end_run(r, e->step);
-}
-
-static void replay_trace(replay *r, const events_trace *trace) {
-    r->commits = r->landed_commits = r->epoch = r->run_count = 0;
-    r->groups.count = 0;
-    for (int t = 0; t < r->model->tile_count; t++) r->counts[t] = 0, r->last_release[t] = -1;
-    for (int i = 0; i < trace->count; i++) {
-        const events_record *e = &trace->records[i];
-        switch (e->kind) {
-        case EVENT_FILL: replay_fill(r, e); break;
-        case EVENT_WAIT: replay_wait(r, e); break;
-        case EVENT_RELEASE:
-            if (r->model->tiles[e->tile].role == r->model->cursors[e->cursor].role) {
-                state_of(r, e->tile, e->generation)->released_epoch = r->epoch;
-                r->last_release[e->tile] = r->epoch;
-            }
-            break;
-        case EVENT_SKIP:
-            r->commits += e->generation;
-            for (int k = 0; k < e->generation; k++) add_group(r, -1, 0);
-            break;
-        case EVENT_TILE: break;
-        }
-    }
-}
-
-static bool replay_all(replay *r, const events_result *events, int role) {
-    r->changed = false;
-    r->is_valid = true;
-    for (int i = 0; i < events->trace_count; i++) {
-        if (events->traces[i].role == role) replay_trace(r, &events->traces[i]);
-    }
-    return r->is_valid;
-}
+    const events_result *events;
+    decision *decisions; /* by step */
+    ways *ways;
+} role_sync;
 
 /* --- decisions -------------------------------------------------------------------------------- */
 
 /* Where a Copy's slot lies relative to the next Wait's, when that is always the same. */
-static void note_slots(replay *r, const events_trace *trace) {
+static void note_slots(role_sync *r, const events_trace *trace) {
     int *waited = arena_array(r->memory, int, r->model->tile_count + 1);
     for (int i = 0; i < trace->count; i++) {
         const events_record *e = &trace->records[i];
@@ -184,32 +37,43 @@ static bool is_private(const model *m, int tile) {
     return t->cursor_count == 1 && m->cursors[t->cursors[0]].role == t->role;
 }
 
-/* How many groups are younger than the one a Wait is for: the fewest over all its occurrences. */
-static void count_groups(replay *r, const events_trace *trace) {
-    int commits = 0, run = INT_MAX;
+/* How many cp.async groups of their own a record of a trace makes. */
+static int groups_of(const role_sync *r, const events_record *e) {
+    if (e->kind == EVENT_SKIP) return e->generation;
+    bool is_own = e->kind == EVENT_FILL && !r->model->tiles[e->tile].uses_mbarrier;
+    return is_own ? r->role->steps[e->step].commits : 0;
+}
+
+/* How many groups are younger than the one that this Wait is for; INT_MAX: it has none. */
+static int younger_groups(const role_sync *r, const events_record *first,
+                          const events_record *wait) {
+    int younger = 0;
+    for (const events_record *e = wait; e-- > first;) {
+        int groups = groups_of(r, e);
+        bool is_it =
+            e->kind == EVENT_FILL && e->tile == wait->tile && e->generation == wait->generation;
+        if (is_it) return groups ? younger : INT_MAX;
+        younger += groups;
+    }
+    return INT_MAX;
+}
+
+/* The fewest over all occurrences of a Wait, and of those that it does it for. */
+static void count_groups(role_sync *r, const events_trace *trace) {
+    int run = INT_MAX;
     for (int i = 0; i < trace->count; i++) {
         const events_record *e = &trace->records[i];
-        if (e->kind == EVENT_SKIP) {
-            commits += e->generation;
-        } else if (e->kind == EVENT_FILL) {
-            bool is_group =
-                r->role->steps[e->step].commits && !r->model->tiles[e->tile].uses_mbarrier;
-            if (is_group) commits++;
-            state_of(r, e->tile, e->generation)->commit = is_group ? commits : 0;
-        } else if (e->kind == EVENT_WAIT && !r->model->tiles[e->tile].uses_mbarrier) {
-            const slot_state *state = state_of(r, e->tile, e->generation);
-            bool own = r->model->tiles[e->tile].role == r->model->cursors[e->cursor].role;
-            if (own && state->commit && commits - state->commit < run)
-                run = commits - state->commit;
-            decision *d = &r->decisions[e->step];
-            if (d->joins) continue;
-            if (run < d->pending) d->pending = run;
-            run = INT_MAX;
-        }
+        if (e->kind != EVENT_WAIT || r->model->tiles[e->tile].uses_mbarrier) continue;
+        int younger = younger_groups(r, trace->records, e);
+        if (younger < run) run = younger;
+        decision *d = &r->decisions[e->step];
+        if (d->joins) continue;
+        if (run < d->pending) d->pending = run;
+        run = INT_MAX;
     }
 }
 
-static void find_runs(replay *r) {
+static void find_runs(role_sync *r) {
     for (int i = 0; i < r->role->step_count; i++) {
         const model_step *step = &r->role->steps[i];
         decision *d = &r->decisions[i];
@@ -224,11 +88,15 @@ static void find_runs(replay *r) {
     }
 }
 
+static bool is_of(const role_sync *r, const events_trace *trace) {
+    return &r->model->roles[trace->role] == r->role;
+}
+
 /* How much replaying a role's decisions one by one would cost. */
-static int64_t thinning_cost(const replay *r, const events_result *events, int role) {
+static int64_t thinning_cost(const role_sync *r) {
     int64_t records = 0, decisions = 0;
-    for (int i = 0; i < events->trace_count; i++) {
-        if (events->traces[i].role == role) records += events->traces[i].count;
+    for (int i = 0; i < r->events->trace_count; i++) {
+        if (is_of(r, &r->events->traces[i])) records += r->events->traces[i].count;
     }
     for (int i = 0; i < r->role->step_count; i++) {
         decisions += (r->decisions[i].pending != INT_MAX) + r->decisions[i].barrier;
@@ -239,28 +107,27 @@ static int64_t thinning_cost(const replay *r, const events_result *events, int r
 /* Takes away, one by one, what the rest makes superfluous. Left alone in huge kernels: more waits
  * and barriers than needed are no mistake.
  */
-static void thin_out(replay *r, const events_result *events, int role) {
+static void thin_out(role_sync *r) {
     enum { COST_MAX = 4000000 };
-    if (thinning_cost(r, events, role) > COST_MAX) return;
-    r->adds = false;
+    if (thinning_cost(r) > COST_MAX) return;
     for (int i = 0; i < r->role->step_count; i++) {
         decision *d = &r->decisions[i], was = *d;
         if (d->pending == INT_MAX) continue;
         d->pending = INT_MAX;
-        if (!replay_all(r, events, role)) *d = was;
+        if (!ways_replay(r->ways, false)) *d = was;
     }
     for (int copies = 1; copies >= 0; copies--) {
         for (int i = 0; i < r->role->step_count; i++) {
             decision *d = &r->decisions[i], was = *d;
             if (!d->barrier || (r->role->steps[i].kind == STEP_COPY) != (copies == 1)) continue;
             d->barrier = false;
-            if (!replay_all(r, events, role)) *d = was;
+            if (!ways_replay(r->ways, false)) *d = was;
         }
     }
 }
 
 /* A step that no run has come to does all that it could have to. */
-static void expect_all(replay *r) {
+static void expect_all(role_sync *r) {
     for (int i = 0; i < r->role->step_count; i++) {
         const model_step *step = &r->role->steps[i];
         decision *d = &r->decisions[i];
@@ -274,21 +141,16 @@ static void expect_all(replay *r) {
     }
 }
 
-static void decide_role(replay *r, const events_result *events, int role) {
+static void decide_role(role_sync *r) {
     enum { ROUNDS_MAX = 8 };
-    find_runs(r);
-    for (int i = 0; i < events->trace_count; i++) {
-        if (events->traces[i].role != role) continue;
-        count_groups(r, &events->traces[i]);
-        note_slots(r, &events->traces[i]);
+    for (int i = 0; i < r->events->trace_count; i++) {
+        if (!is_of(r, &r->events->traces[i])) continue;
+        count_groups(r, &r->events->traces[i]);
+        note_slots(r, &r->events->traces[i]);
     }
-    r->adds = true;
-    for (int round = 0; round < ROUNDS_MAX; round++) {
-        replay_all(r, events, role);
-        if (!r->changed) break;
-    }
-    thin_out(r, events, role);
-    ways_complete(r->memory, r->model, events, role, r->is_warp_local, r->decisions);
+    for (int round = 0; round < ROUNDS_MAX && !ways_replay(r->ways, true);) round++;
+    thin_out(r);
+    ways_complete(r->ways);
     expect_all(r);
 }
 
@@ -321,7 +183,7 @@ static bool is_warp_local(const model *m, int tile) {
     return fills && uses;
 }
 
-static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacity) {
+static void add_syncs(const role_sync *r, check_facts *facts, int *capacity) {
     for (int i = 0; i < r->role->step_count; i++) {
         const model_step *step = &r->role->steps[i];
         const decision *d = &r->decisions[i];
@@ -346,7 +208,7 @@ static void add_syncs(replay *r, arena *memory, check_facts *facts, int *capacit
             if (d->ahead >= 0 && is_private(r->model, tile)) sync.slots_ahead = d->ahead;
         }
         if (facts->sync_count == *capacity) {
-            list_grow(memory, (void **)&facts->syncs, capacity, sizeof(check_sync));
+            list_grow(r->memory, (void **)&facts->syncs, capacity, sizeof(check_sync));
         }
         ((check_sync *)facts->syncs)[facts->sync_count++] = sync;
     }
@@ -360,14 +222,11 @@ void synchronise(arena *memory, const model *m, const events_result *events, che
     facts->syncs = NULL;
     facts->sync_count = 0;
     for (int role = 0; role < m->role_count; role++) {
-        replay r = {
-            .memory = memory, .model = m, .role = &m->roles[role], .is_warp_local = warp_local};
-        r.decisions = arena_array(memory, decision, r.role->step_count);
-        r.states = arena_array(memory, slot_state *, m->tile_count + 1);
-        r.counts = arena_array(memory, int, m->tile_count + 1);
-        r.capacities = arena_array(memory, int, m->tile_count + 1);
-        r.last_release = arena_array(memory, int, m->tile_count + 1);
-        decide_role(&r, events, role);
-        add_syncs(&r, memory, facts, &capacity);
+        decision *decisions = arena_array(memory, decision, m->roles[role].step_count);
+        role_sync r = {memory, m, &m->roles[role], events, decisions, NULL};
+        find_runs(&r);
+        r.ways = ways_new(memory, m, events, role, warp_local, decisions);
+        decide_role(&r);
+        add_syncs(&r, facts, &capacity);
     }
 }

@@ -27,7 +27,9 @@ typedef struct cursor_count {
     unsigned char in_flight, held; /* filled and not waited for; waited for and not released */
 } cursor_count;
 
-/* Where a state holds what it knows of a tile or cursor; -1: it is none of the role's channels. */
+/* Where a state holds what it knows of a tile or cursor; -1: it is none of the role's channels. Of
+ * what has the same bytes as one of them, and barrier objects, it knows the latest Release.
+ */
 typedef struct places {
     int *slots, *last_release; /* by tile */
     int *counts;               /* by cursor */
@@ -53,10 +55,11 @@ typedef struct part {
     int other; /* of the end of the walk: its beginning */
 } part;
 
-typedef struct ways {
+struct ways {
     arena *memory;
     const model *model;
     const model_role *role;
+    LIST(events_trace) traces; /* of its own channels alone */
     const bool *is_warp_local;
     decision *decisions;
     places at;
@@ -67,8 +70,9 @@ typedef struct ways {
     int count, capacity;
     int *table; /* open hash, twice the capacity: 1 + number of a state */
     int64_t records;
-    bool changed, is_beyond;
-} ways;
+    bool adds; /* what is missing; else only 'misses' says that there is something */
+    bool misses, is_beyond;
+};
 
 /* --- a state ---------------------------------------------------------------------------------- */
 
@@ -90,13 +94,13 @@ static void grow_older(unsigned char *age) {
 
 static void meet(const ways *w, unsigned char *state) {
     for (int t = 0; t < w->model->tile_count; t++) {
+        if (w->at.last_release[t] >= 0) grow_older(&state[w->at.last_release[t]]);
         if (!is_own(w, t)) continue;
         slot *slots = slots_of(w, state, t);
         for (int k = 0; k < w->model->tiles[t].stages; k++) {
             grow_older(&slots[k].landed);
             grow_older(&slots[k].released);
         }
-        grow_older(&state[w->at.last_release[t]]);
     }
 }
 
@@ -129,8 +133,8 @@ static bool was_released_lately(const ways *w, unsigned char *state, int tile) {
     const model_tile *t = &w->model->tiles[tile];
     if (slots_of(w, state, tile)[t->stages - 1].released == SINCE_NOW) return true;
     for (int p = 0; p < t->partner_count; p++) {
-        int partner = t->partners[p];
-        if (is_own(w, partner) && state[w->at.last_release[partner]] == SINCE_NOW) return true;
+        int at = w->at.last_release[t->partners[p]];
+        if (at >= 0 && state[at] == SINCE_NOW) return true;
     }
     return false;
 }
@@ -143,11 +147,16 @@ static void note_slot(ways *w, unsigned char *state, int step, int tile) {
     if (ahead != d->ahead) d->ahead = AHEAD_VARIES;
 }
 
+static void need(ways *w, bool *barrier) {
+    w->misses = true;
+    if (w->adds) *barrier = true;
+}
+
 static void fill(ways *w, unsigned char *state, const events_record *e) {
     int step = e->step, tile = e->tile;
     const model_tile *t = &w->model->tiles[tile];
     decision *d = &w->decisions[step];
-    if (!d->barrier && was_released_lately(w, state, tile)) d->barrier = w->changed = true;
+    if (!d->barrier && was_released_lately(w, state, tile)) need(w, &d->barrier);
     if (d->barrier) meet(w, state);
     note_slot(w, state, step, tile);
     bool commits = w->role->steps[step].commits > 0;
@@ -163,8 +172,8 @@ static void wait_for(ways *w, const slot *waited, int tile, int end, bool *needs
                      bool *needs_warp) {
     decision *d = &w->decisions[end];
     if (waited->landed == SINCE_NEVER && waited->age < d->pending) {
-        d->pending = waited->age;
-        w->changed = true;
+        w->misses = true;
+        if (w->adds) d->pending = waited->age;
     }
     if (waited->landed == SINCE_EARLIER) return;
     *(w->is_warp_local[tile] ? needs_warp : needs_block) = true;
@@ -185,15 +194,17 @@ static int wait(ways *w, unsigned char *state, const events_record *run) {
         c->held++;
         wait_for(w, waited, run[i].tile, end, &needs_block, &needs_warp);
     }
-    if (needs_block && !d->barrier) d->barrier = w->changed = true;
-    if (needs_warp && !d->barrier && !d->warp) d->warp = w->changed = true;
+    if (needs_block && !d->barrier) need(w, &d->barrier);
+    if (needs_warp && !d->barrier && !d->warp) need(w, &d->warp);
     if (d->barrier) meet(w, state);
     return count;
 }
 
 static void release(ways *w, unsigned char *state, const events_record *e) {
-    cursor_count *c = count_of(w, state, e->cursor);
-    slots_of(w, state, e->tile)[c->in_flight + --c->held].released = SINCE_NOW;
+    if (is_own(w, e->tile)) {
+        cursor_count *c = count_of(w, state, e->cursor);
+        slots_of(w, state, e->tile)[c->in_flight + --c->held].released = SINCE_NOW;
+    }
     state[w->at.last_release[e->tile]] = SINCE_NOW;
 }
 
@@ -226,12 +237,6 @@ static void repeat(ways *w, unsigned char *state, const word *done) {
 
 /* --- the states ------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const unsigned char *bytes, int count) {
-    uint64_t hash = 14695981039346656037u;
-    for (int i = 0; i < count; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
-    return hash ^ hash >> 29;
-}
-
 static unsigned char *state_at(const ways *w, int number) {
     return w->states + (size_t)number * (size_t)w->at.bytes;
 }
@@ -240,7 +245,9 @@ static unsigned char *state_at(const ways *w, int number) {
 static int *place_of(const ways *w, const unsigned char *state) {
     size_t bytes = (size_t)w->at.bytes;
     unsigned mask = 2u * (unsigned)w->capacity - 1;
-    unsigned place = (unsigned)hash_of(state, w->at.bytes) & mask;
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ state[i]) * 1099511628211u;
+    unsigned place = (unsigned)(hash ^ hash >> 29) & mask;
     while (w->table[place] && memcmp(state_at(w, w->table[place] - 1), state, bytes) != 0)
         place = (place + 1) & mask;
     return &w->table[place];
@@ -295,9 +302,9 @@ static void explore(ways *w) {
     unsigned char *state = arena_array(w->memory, unsigned char, w->at.bytes);
     memset(w->table, 0, sizeof *w->table * 2 * (size_t)w->capacity);
     w->count = 0;
-    w->changed = false;
+    w->misses = false;
     reach(w, state, 0);
-    for (int i = 0; i < w->count && !w->changed && !w->is_beyond; i++) {
+    for (int i = 0; i < w->count && !w->misses && !w->is_beyond; i++) {
         go_on(w, i, state);
         w->is_beyond |= w->records > RECORDS_MAX;
     }
@@ -310,6 +317,14 @@ static bool is_channel(const model *m, const model_role *role, int tile) {
     return t->space == TL_SHARED && !t->uses_mbarrier && t->role == (int)(role - m->roles);
 }
 
+/* Has it the bytes of one of the role's channels, and does the role fill it, too? */
+static bool is_beside(const model *m, const model_role *role, int tile) {
+    const model_tile *t = &m->tiles[tile];
+    bool is = false;
+    for (int k = 0; k < t->partner_count; k++) is |= is_channel(m, role, t->partners[k]);
+    return is && t->role == (int)(role - m->roles);
+}
+
 static void find_places(ways *w) {
     const model *m = w->model;
     w->at.slots = arena_array(w->memory, int, m->tile_count + 1);
@@ -320,8 +335,7 @@ static void find_places(ways *w) {
         bool is_own = is_channel(m, w->role, t);
         w->at.slots[t] = is_own ? bytes : -1;
         if (is_own) bytes += (int)sizeof(slot) * m->tiles[t].stages;
-        w->at.last_release[t] = bytes;
-        if (is_own) bytes++;
+        w->at.last_release[t] = is_own || is_beside(m, w->role, t) ? bytes++ : -1;
     }
     for (int c = 0; c < m->cursor_count; c++) {
         bool is_own = w->at.slots[m->cursors[c].tile] >= 0;
@@ -336,8 +350,9 @@ static bool acts(const ways *w, const model_step *step) {
     case STEP_COPY: return step->has_target && is_own(w, step->target.tile);
     case STEP_WAIT:
     case STEP_RELEASE:
-        return step->subject == SUBJECT_CHANNEL && step->what.cursor >= 0 &&
-               is_own(w, step->what.tile);
+        if (step->subject != SUBJECT_CHANNEL || step->what.cursor < 0) return false;
+        return step->kind == STEP_WAIT ? is_own(w, step->what.tile)
+                                       : w->at.last_release[step->what.tile] >= 0;
     default: return false;
     }
 }
@@ -388,14 +403,13 @@ static const cursor_count *move(ways *w, cursor_count *counts, const word *done)
             counts[filled->cursors[k]].in_flight++;
             moves[filled->cursors[k]] = true;
         }
-        if (e->kind != EVENT_WAIT && e->kind != EVENT_RELEASE) continue;
+        if ((e->kind != EVENT_WAIT && e->kind != EVENT_RELEASE) || !is_own(w, e->tile)) continue;
         moves[e->cursor] = true;
         if (e->kind == EVENT_RELEASE) counts[e->cursor].held--;
         else counts[e->cursor].in_flight--, counts[e->cursor].held++;
     }
-    for (int c = 0; c < m->cursor_count; c++) {
+    for (int c = 0; c < m->cursor_count; c++)
         if (!moves[c]) before[c] = (cursor_count){.in_flight = NOT_MOVED};
-    }
     return before;
 }
 
@@ -403,33 +417,35 @@ static void add_word(ways *w, part *p, cursor_count *counts, const events_record
                      int count) {
     word met = {.records = records, .count = count};
     met.before = move(w, counts, &met);
-    for (int i = 0; i < p->words.count; i++) {
+    for (int i = 0; i < p->words.count; i++)
         if (same_word(w, &p->words.items[i], &met)) return;
-    }
     list_push(w->memory, &p->words, met);
 }
 
-/* The records of the role's own channels, and where empty groups and tiles are. */
-static events_trace own_records(const ways *w, const events_trace *trace) {
+/* Is it of the role's own channels, or where empty groups and tiles are? */
+static bool is_kept(const ways *w, const events_record *e) {
+    if (e->tile < 0 || is_own(w, e->tile)) return true;
+    return e->kind == EVENT_RELEASE && w->at.last_release[e->tile] >= 0 &&
+           &w->model->roles[w->model->cursors[e->cursor].role] == w->role;
+}
+
+static void keep_trace(ways *w, const events_trace *trace) {
     events_record *kept = arena_array(w->memory, events_record, trace->count + 1);
     int count = 0;
-    for (int i = 0; i < trace->count; i++) {
-        const events_record *e = &trace->records[i];
-        if (e->tile < 0 || is_own(w, e->tile)) kept[count++] = *e;
-    }
-    return (events_trace){trace->role, kept, count};
+    for (int i = 0; i < trace->count; i++)
+        if (is_kept(w, &trace->records[i])) kept[count++] = trace->records[i];
+    if (count) list_push(w->memory, &w->traces, ((events_trace){trace->role, kept, count}));
 }
 
 /* What each part did in a run, from one tile to the next; nothing, where the trace has nothing. */
-static void read_trace(ways *w, const events_trace *whole) {
-    events_trace trace = own_records(w, whole);
+static void read_trace(ways *w, const events_trace *trace) {
     cursor_count *counts = arena_array(w->memory, cursor_count, w->model->cursor_count + 1);
     int at = 0, begin = 0;
-    for (int i = 0; i <= trace.count; i++) {
-        const events_record *e = i < trace.count ? &trace.records[i] : NULL;
+    for (int i = 0; i <= trace->count; i++) {
+        const events_record *e = i < trace->count ? &trace->records[i] : NULL;
         int next = e ? w->part_of[e->step] : w->part_count;
         for (; at < next; at++, begin = i)
-            add_word(w, &w->parts[at], counts, &trace.records[begin], i - begin);
+            add_word(w, &w->parts[at], counts, &trace->records[begin], i - begin);
         if (!e || e->kind != EVENT_TILE) continue;
         at = e->generation ? w->parts[next].other : next;
         begin = i + 1;
@@ -448,20 +464,39 @@ static void fear_all(ways *w) {
     }
 }
 
-void ways_complete(arena *memory, const model *m, const events_result *events, int role,
-                   const bool *is_warp_local, decision *decisions) {
-    ways w = {.memory = memory,
-              .model = m,
-              .role = &m->roles[role],
-              .is_warp_local = is_warp_local,
-              .decisions = decisions};
-    find_places(&w);
-    if (!find_parts(&w)) return;
-    for (int i = 0; i < events->trace_count; i++) {
-        if (events->traces[i].role == role) read_trace(&w, &events->traces[i]);
+ways *ways_new(arena *memory, const model *m, const events_result *events, int role,
+               const bool *is_warp_local, decision *decisions) {
+    ways *w = arena_new(memory, ways);
+    *w = (ways){.memory = memory,
+                .model = m,
+                .role = &m->roles[role],
+                .is_warp_local = is_warp_local,
+                .decisions = decisions};
+    find_places(w);
+    for (int i = 0; i < events->trace_count; i++)
+        if (events->traces[i].role == role) keep_trace(w, &events->traces[i]);
+    return w;
+}
+
+bool ways_replay(ways *w, bool adds) {
+    unsigned char *state = arena_array(w->memory, unsigned char, w->at.bytes);
+    w->adds = adds;
+    w->misses = false;
+    for (int i = 0; i < w->traces.count && (adds || !w->misses); i++) {
+        memset(state, 0, (size_t)w->at.bytes);
+        const events_trace *run = &w->traces.items[i];
+        repeat(w, state, &(word){run->records, run->count, NULL});
     }
-    make_room(&w, STATES_FIRST);
-    do explore(&w);
-    while (w.changed && !w.is_beyond);
-    if (w.is_beyond) fear_all(&w);
+    return !w->misses;
+}
+
+void ways_complete(ways *w) {
+    if (!find_parts(w)) return;
+    for (int i = 0; i < w->traces.count; i++) read_trace(w, &w->traces.items[i]);
+    make_room(w, STATES_FIRST);
+    w->adds = true;
+    w->records = 0;
+    do explore(w);
+    while (w->misses && !w->is_beyond);
+    if (w->is_beyond) fear_all(w);
 }

@@ -25,8 +25,16 @@ typedef struct decision {
 
 enum { AHEAD_UNSEEN = -2, AHEAD_VARIES = -1 };
 
-/* Adds to the decisions of a role, by step, what some way needs beside them. */
-void ways_complete(arena *memory, const model *m, const events_result *events, int role,
-                   const bool *is_warp_local, decision *decisions);
+typedef struct ways ways;
+
+/* Of a role: 'decisions', by step, say already which Waits join. */
+ways *ways_new(arena *memory, const model *m, const events_result *events, int role,
+               const bool *is_warp_local, decision *decisions);
+/* Goes through the runs again: do the decisions suffice for all of them? With 'adds', what is
+ * missing where they do not is added.
+ */
+bool ways_replay(ways *w, bool adds);
+/* Adds what some way needs beside them. */
+void ways_complete(ways *w);
 
 #endif

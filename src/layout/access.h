@@ -18,7 +18,6 @@
 #ifndef FLASHTL_LAYOUT_ACCESS_H
 #define FLASHTL_LAYOUT_ACCESS_H
 
-#include "layout/banks.h"
 #include "layout/shared.h"
 
 /* What a warp adds to its lanes' place. A count of 1: nothing. */
@@ -40,7 +39,6 @@ typedef struct access_step {
 
 /* What a multiple of swizzle_bytes along a line comes to. */
 int access_beyond(const access_threads *threads, int byte);
-int access_offset(const access_threads *threads, access_step step, int warp, int lane);
 
 /* --- registers to shared and back, in any register layout ------------------------------------- */
 
@@ -123,30 +121,5 @@ enum { ACCESS_LOADS_MAX = 2 };
  */
 int access_operand_loads(const access_operand *operand, int mn8, int k8,
                          access_load loads[ACCESS_LOADS_MAX]);
-
-/* --- costs ------------------------------------------------------------------------------------ */
-
-typedef struct access_cost {
-    long instructions; /* of all warps, for the whole tile once */
-    long wavefronts, ideal;
-} access_cost;
-
-access_cost access_copy_cost(const access_copy *copy);
-access_cost access_operand_cost(const access_operand *operand);
-
-/* What a tile is used for: an operand, or a copy from or to registers. */
-typedef struct access_use {
-    const access_operand_request *operand; /* or NULL */
-    const layout *registers;               /* or NULL */
-    int max_bytes;                         /* of a copy */
-    double weight;                         /* how often per use of the others */
-} access_use;
-
-/* The swizzle with the fewest wavefronts over all uses, the smallest N among equals; 'tile' says
- * extents, pitch and order. Returns 16, 32, 64 or 128; *total (may be NULL) gets the weighted
- * wavefronts.
- */
-int access_choose_swizzle(const shared_layout *tile, const access_use *uses, int use_count,
-                          double *total);
 
 #endif

@@ -26,15 +26,6 @@ uint32_t bitmatrix_apply(const bitmatrix *map, uint32_t word) {
     return image;
 }
 
-bitmatrix bitmatrix_compose(const bitmatrix *outer, const bitmatrix *inner) {
-    assert(outer->in_bits == inner->out_bits);
-    bitmatrix map = bitmatrix_zero(inner->in_bits, outer->out_bits);
-    for (int i = 0; i < inner->in_bits; i++) {
-        map.columns[i] = bitmatrix_apply(outer, inner->columns[i]);
-    }
-    return map;
-}
-
 bitmatrix bitmatrix_inputs(const bitmatrix *map, int first, int count) {
     assert(first >= 0 && first + count <= map->in_bits);
     bitmatrix part = bitmatrix_zero(count, map->out_bits);
@@ -67,7 +58,7 @@ typedef struct echelon {
     uint32_t image[BITMATRIX_BITS_MAX], word[BITMATRIX_BITS_MAX];
     uint32_t pivots;
     uint32_t kernel[BITMATRIX_BITS_MAX];
-    int rank, kernel_size;
+    int kernel_size;
 } echelon;
 
 static int lowest_bit(uint32_t word) {
@@ -97,21 +88,8 @@ static echelon eliminate(const bitmatrix *map) {
         e.image[p] = image;
         e.word[p] = word;
         e.pivots |= 1u << p;
-        e.rank++;
     }
     return e;
-}
-
-int bitmatrix_rank(const bitmatrix *map) {
-    return eliminate(map).rank;
-}
-
-bool bitmatrix_equal(const bitmatrix *a, const bitmatrix *b) {
-    if (a->in_bits != b->in_bits || a->out_bits != b->out_bits) return false;
-    for (int i = 0; i < a->in_bits; i++) {
-        if (a->columns[i] != b->columns[i]) return false;
-    }
-    return true;
 }
 
 bool bitmatrix_solve(const bitmatrix *map, uint32_t image, uint32_t *word) {
@@ -119,20 +97,6 @@ bool bitmatrix_solve(const bitmatrix *map, uint32_t image, uint32_t *word) {
     *word = 0;
     reduce(&e, &image, word);
     return image == 0;
-}
-
-bool bitmatrix_invert(const bitmatrix *map, bitmatrix *inverse) {
-    echelon e = eliminate(map);
-    if (e.rank != map->in_bits && e.rank != map->out_bits) return false;
-    *inverse = bitmatrix_zero(map->out_bits, map->in_bits);
-    /* Output bits outside the image (of an injective map that is not onto) may go anywhere; reduce
-     * leaves the same remainder for words that differ by an image, so the inverse stays linear.
-     */
-    for (int i = 0; i < map->out_bits; i++) {
-        uint32_t image = 1u << i;
-        reduce(&e, &image, &inverse->columns[i]);
-    }
-    return true;
 }
 
 int bitmatrix_kernel(const bitmatrix *map, uint32_t basis[BITMATRIX_BITS_MAX]) {

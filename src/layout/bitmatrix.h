@@ -21,9 +21,6 @@ bitmatrix bitmatrix_identity(int bits);
 
 uint32_t bitmatrix_apply(const bitmatrix *map, uint32_t word);
 
-/* outer after inner; inner's output must be as wide as outer's input. */
-bitmatrix bitmatrix_compose(const bitmatrix *outer, const bitmatrix *inner);
-
 /* The input bits [first, first + count) alone, the others being 0. */
 bitmatrix bitmatrix_inputs(const bitmatrix *map, int first, int count);
 /* The output bits [first, first + count) alone. */
@@ -31,19 +28,11 @@ bitmatrix bitmatrix_outputs(const bitmatrix *map, int first, int count);
 /* Low output bits from 'low', the following from 'high'; both take the same input. */
 bitmatrix bitmatrix_stack(const bitmatrix *low, const bitmatrix *high);
 
-int bitmatrix_rank(const bitmatrix *map);
-bool bitmatrix_equal(const bitmatrix *a, const bitmatrix *b);
-
-/* A map that undoes this one: a left inverse of an injective map (inverse(map(x)) == x), a right
- * inverse of a surjective one (map(inverse(y)) == y), both for a bijection. False for neither.
- */
-bool bitmatrix_invert(const bitmatrix *map, bitmatrix *inverse);
-
 /* A word with map(word) == image; false when the image is out of reach. */
 bool bitmatrix_solve(const bitmatrix *map, uint32_t image, uint32_t *word);
 
 /* A basis of the words with image 0, as rows in echelon form, least leading bit first.
- * Returns its size: in_bits - rank.
+ * Returns its size.
  */
 int bitmatrix_kernel(const bitmatrix *map, uint32_t basis[BITMATRIX_BITS_MAX]);
 

@@ -43,15 +43,5 @@ int shared_panel_bytes(const shared_layout *l); /* from one panel to the next; 0
 int shared_offset(const shared_layout *l, layout_point place);
 /* What a line's number adds (by exclusive or) to the byte inside the line: a multiple of 16. */
 int shared_line_xor(const shared_layout *l, int line);
-/* The inverse; false for an offset in the padding or past the end. */
-bool shared_find(const shared_layout *l, int offset, layout_point *place);
-
-/* The map as a matrix: bits of (element inside the line, line) -> bits of the offset. Exists when
- * pitch, line and line count are powers of two, and lines are whole.
- */
-bool shared_matrix(const shared_layout *l, bitmatrix *out);
-
-/* The hardware's swizzle of N bytes on addresses: bits [4, 4 + k) xor bits [7, 7 + k). */
-bitmatrix shared_hardware_swizzle(int swizzle_bytes, int address_bits);
 
 #endif

@@ -34,17 +34,6 @@ bool model_is_whole_body(const model_step *step) {
     return step->statement->kind == TL_ROLE;
 }
 
-tl_operator model_opposite(tl_operator comparison) {
-    switch (comparison) {
-    case TL_LESS: return TL_GREATER_EQUAL;
-    case TL_LESS_EQUAL: return TL_GREATER;
-    case TL_GREATER: return TL_LESS_EQUAL;
-    case TL_GREATER_EQUAL: return TL_LESS;
-    case TL_EQUAL: return TL_NOT_EQUAL;
-    default: return TL_EQUAL;
-    }
-}
-
 /* --- tiles ------------------------------------------------------------------------------------ */
 
 void model_build_beyond(model_builder *b, model_limit limit) {

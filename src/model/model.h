@@ -223,9 +223,6 @@ bool model_same_words(const model *m, int tile, const tl_layout *a, const tl_lay
 /* What the words of a Reshape leave out goes by what the tile is in. */
 void model_complete_reshape(const tl_layout *is, tl_layout *from, tl_layout *to);
 
-/* The comparison that holds where this one does not. */
-tl_operator model_opposite(tl_operator comparison);
-
 /* Is the value decided by a vote, any(...), or kept from one by a let? */
 bool model_is_vote(const tl_expr *e);
 

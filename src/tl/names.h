@@ -98,6 +98,9 @@ tl_symbol *tl_find_index(const tl_kernel *kernel, str index);
 /* A kernel without a role: tiles come into being by being written, names are bare. */
 bool tl_is_sketch(const tl_kernel *kernel);
 
+/* Of an index of the grid. */
+const tl_walk *tl_walk_of(const tl_symbol *index);
+
 /* The role around a statement, or NULL. */
 const tl_statement *tl_role_of(const tl_statement *s);
 

@@ -365,6 +365,27 @@ int tl_operation_operands(tl_operation operation) {
     return tl_facts(operation)->operands;
 }
 
+tl_operator tl_opposite(tl_operator comparison) {
+    switch (comparison) {
+    case TL_LESS: return TL_GREATER_EQUAL;
+    case TL_LESS_EQUAL: return TL_GREATER;
+    case TL_GREATER: return TL_LESS_EQUAL;
+    case TL_GREATER_EQUAL: return TL_LESS;
+    case TL_EQUAL: return TL_NOT_EQUAL;
+    default: return TL_EQUAL;
+    }
+}
+
+tl_operator tl_turned(tl_operator operator) {
+    switch (operator) {
+    case TL_LESS: return TL_GREATER;
+    case TL_LESS_EQUAL: return TL_GREATER_EQUAL;
+    case TL_GREATER: return TL_LESS;
+    case TL_GREATER_EQUAL: return TL_LESS_EQUAL;
+    default: return operator;
+    }
+}
+
 tl_shape_rule tl_operation_shape(tl_operation operation) {
     return tl_facts(operation)->shape;
 }

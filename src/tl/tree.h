@@ -385,6 +385,9 @@ const char *tl_operation_name(tl_operation operation);
 tl_operation tl_operation_named(str name); /* TL_OPERATION_UNKNOWN: none is called so */
 int tl_operation_operands(tl_operation operation);
 tl_shape_rule tl_operation_shape(tl_operation operation);
+/* The comparison that holds where this one does not, and the one with its sides exchanged. */
+tl_operator tl_opposite(tl_operator comparison);
+tl_operator tl_turned(tl_operator operator);
 const char *tl_function_name(tl_function function);
 int tl_function_fewest(tl_function function); /* arguments */
 int tl_function_most(tl_function function);

@@ -186,3 +186,9 @@ bool tl_loop_walks_index(const tl_kernel *kernel, const tl_statement *loop, cons
     }
     return false;
 }
+
+const tl_walk *tl_walk_of(const tl_symbol *index) {
+    const tl_walk *walk = index->statement->grid.items;
+    while (walk->symbol != index) walk++;
+    return walk;
+}

@@ -160,16 +160,6 @@ static str integer_text(emit *t, const elements_item *x, const emit_value *v, in
 
 /* --- masks ------------------------------------------------------------------------------------ */
 
-static tl_operator flipped(tl_operator operator) {
-    switch (operator) {
-    case TL_LESS: return TL_GREATER;
-    case TL_LESS_EQUAL: return TL_GREATER_EQUAL;
-    case TL_GREATER: return TL_LESS;
-    case TL_GREATER_EQUAL: return TL_LESS_EQUAL;
-    default: return operator;
-    }
-}
-
 static bool is_no_table_or_tile(void *context, const tl_expr *e) {
     return e->kind != TL_ELEMENT && (e->kind != TL_NAME || !emit_tile_of(context, e));
 }
@@ -226,7 +216,7 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
     elements_limit *l = &m->limits[m->count++];
     bool forward = left - right == 1;
     l->test = e;
-    l->operator= forward ? e->operator: flipped(e->operator);
+    l->operator= forward ? e->operator: tl_turned(e->operator);
     l->by_row = emit_uses_index(e, names[0]);
     l->name = emit_format(t, "limit_%d", ++t->statement_number);
     emit_index indices[2] = {

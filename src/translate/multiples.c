@@ -87,17 +87,10 @@ static bool ends_within(const tl_expr *e, int64_t more, int64_t size, const tl_e
 /* Does the grid count so many tiles of that size as the length has, all of them whole? */
 static bool walks_whole(const emit *t, const tl_expr *e, int64_t size, const tl_expr *length) {
     int64_t known;
-    if (e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID || !t->model->grid)
-        return false;
-    for (int i = 0; i < t->model->grid->grid.count; i++) {
-        const tl_walk *walk = &t->model->grid->grid.items[i];
-        const tl_expr *q = walk->extent;
-        if (walk->symbol != e->symbol) continue;
-        return q->kind == TL_BINARY &&
-               q->operator== TL_OVER && tl_known_integer(q->right, &known) && known == size &&
-               tl_expr_equal(q->left, length) && emit_is_multiple(t, length, size, 0);
-    }
-    return false;
+    if (e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID) return false;
+    const tl_expr *q = tl_walk_of(e->symbol)->extent;
+    return q->kind == TL_BINARY && q->operator== TL_OVER && tl_known_integer(q->right, &known) &&
+           known == size && tl_expr_equal(q->left, length) && emit_is_multiple(t, length, size, 0);
 }
 
 bool emit_is_whole(const emit *t, const tl_expr *at, int64_t size, const tl_expr *length) {

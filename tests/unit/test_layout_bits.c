@@ -28,34 +28,16 @@ static int count_images(const bitmatrix *map) {
     return count;
 }
 
-static void check_inverse(const bitmatrix *map) {
-    bitmatrix inverse;
-    int rank = bitmatrix_rank(map);
-    bool exists = bitmatrix_invert(map, &inverse);
-    assert_int_equal(exists, rank == map->in_bits || rank == map->out_bits);
-    if (!exists) return;
-    if (rank == map->in_bits) {
-        for (uint32_t word = 0; word < 1u << map->in_bits; word++) {
-            assert_int_equal(bitmatrix_apply(&inverse, bitmatrix_apply(map, word)), word);
-        }
-    }
-    if (rank == map->out_bits) {
-        bitmatrix both = bitmatrix_compose(map, &inverse);
-        bitmatrix identity = bitmatrix_identity(map->out_bits);
-        assert_true(bitmatrix_equal(&both, &identity));
-    }
-}
-
 static void check_kernel(const bitmatrix *map) {
     uint32_t basis[BITMATRIX_BITS_MAX];
     int size = bitmatrix_kernel(map, basis);
-    assert_int_equal(size, map->in_bits - bitmatrix_rank(map));
+    assert_int_equal(count_images(map) << size, 1 << map->in_bits);
     bitmatrix span = bitmatrix_zero(size, map->in_bits);
     for (int i = 0; i < size; i++) {
         assert_int_equal(bitmatrix_apply(map, basis[i]), 0);
         span.columns[i] = basis[i];
     }
-    assert_int_equal(bitmatrix_rank(&span), size);
+    assert_int_equal(count_images(&span), 1 << size);
 }
 
 static void check_terms(const bitmatrix *map) {
@@ -77,8 +59,6 @@ static void every_small_map(void **state) {
         for (int out_bits = 0; out_bits <= 3; out_bits++) {
             for (uint32_t number = 0; number < 1u << (in_bits * out_bits); number++) {
                 bitmatrix map = map_number(in_bits, out_bits, number);
-                assert_int_equal(1 << bitmatrix_rank(&map), count_images(&map));
-                check_inverse(&map);
                 check_kernel(&map);
                 check_terms(&map);
             }
@@ -105,7 +85,7 @@ static void parts_and_stacks(void **state) {
     bitmatrix map = map_number(4, 3, 0xabc);
     bitmatrix low = bitmatrix_outputs(&map, 0, 1), high = bitmatrix_outputs(&map, 1, 2);
     bitmatrix again = bitmatrix_stack(&low, &high);
-    assert_true(bitmatrix_equal(&map, &again));
+    assert_memory_equal(&map, &again, sizeof map);
     bitmatrix part = bitmatrix_inputs(&map, 1, 2);
     for (uint32_t word = 0; word < 4; word++) {
         assert_int_equal(bitmatrix_apply(&part, word), bitmatrix_apply(&map, word << 1));

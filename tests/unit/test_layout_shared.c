@@ -1,5 +1,5 @@
 /* Swizzled tiles, bank conflicts, and ldmatrix executed by the PTX manual's rules. */
-#include "layout/access.h"
+#include "layout_banks.h"
 #include "sample.h"
 
 #include <setjmp.h>
@@ -37,39 +37,21 @@ static void offsets_are_a_bijection(void **state) {
             memset(used, 0, sizeof used);
             for (int row = 0; row < tile.rows; row++) {
                 for (int column = 0; column < tile.columns; column++) {
-                    layout_point p = {row, column}, back;
+                    layout_point p = {row, column};
                     int offset = shared_offset(&tile, p);
                     assert_true(offset >= 0 && offset < shared_bytes(&tile) && offset % 2 == 0);
                     assert_false(used[offset / 2]);
                     used[offset / 2] = true;
-                    assert_true(shared_find(&tile, offset, &back));
-                    assert_true(back.row == row && back.column == column);
                 }
             }
         }
     }
 }
 
-static void matrix_form_is_the_same_map(void **state) {
-    (void)state;
-    for (int columns = 16; columns <= 256; columns *= 2) {
-        for (int swizzle = 16; swizzle <= widest(columns * 2); swizzle *= 2) {
-            shared_layout tile = tile_of(64, columns, swizzle, false);
-            bitmatrix map;
-            assert_true(shared_matrix(&tile, &map));
-            assert_int_equal(bitmatrix_rank(&map), map.in_bits);
-            for (int row = 0; row < 64; row++) {
-                for (int column = 0; column < columns; column++) {
-                    uint32_t word = (uint32_t)(row * columns + column);
-                    assert_int_equal(bitmatrix_apply(&map, word),
-                                     shared_offset(&tile, (layout_point){row, column}));
-                }
-            }
-        }
-    }
-    shared_layout odd = tile_of(64, 24, 16, false);
-    bitmatrix map;
-    assert_false(shared_matrix(&odd, &map));
+/* Bits [4, 4 + k) of an address xor bits [7, 7 + k). */
+static int hardware_swizzle(int address, int swizzle) {
+    int units = swizzle / 16 - 1;
+    return address ^ (address >> 7 & units) << 4;
 }
 
 static void swizzle_of_the_pitch_is_the_hardwares(void **state) {
@@ -77,11 +59,13 @@ static void swizzle_of_the_pitch_is_the_hardwares(void **state) {
     for (int swizzle = 32; swizzle <= 128; swizzle *= 2) {
         shared_layout plain = tile_of(64, swizzle / 2, 16, false);
         shared_layout swizzled = tile_of(64, swizzle / 2, swizzle, false);
-        bitmatrix a, b;
-        assert_true(shared_matrix(&plain, &a) && shared_matrix(&swizzled, &b));
-        bitmatrix hardware = shared_hardware_swizzle(swizzle, a.out_bits);
-        bitmatrix both = bitmatrix_compose(&hardware, &a);
-        assert_true(bitmatrix_equal(&both, &b));
+        for (int row = 0; row < 64; row++) {
+            for (int column = 0; column < swizzle / 2; column++) {
+                layout_point p = {row, column};
+                assert_int_equal(shared_offset(&swizzled, p),
+                                 hardware_swizzle(shared_offset(&plain, p), swizzle));
+            }
+        }
     }
 }
 
@@ -377,48 +361,6 @@ static void transposed_and_wide_copies(void **state) {
     assert_int_equal(access_copy_make(&l, &other, 16, &copy).status, LAYOUT_BAD_ROWS);
 }
 
-/* --- the choice ------------------------------------------------------------------------------- */
-
-static void swizzle_is_the_smallest_without_conflicts(void **state) {
-    (void)state;
-    for (int d = 16; d <= 256; d += 8) {
-        shared_layout tile = tile_of(64, d, 16, false);
-        access_operand_request k = {.right = true, .warps_down = 4, .warps_across = 1};
-        layout_request r = {.kind = LAYOUT_LINES,
-                            .rows = 64,
-                            .columns = d,
-                            .warps_down = 4,
-                            .warps_across = 1,
-                            .element_bytes = 2};
-        layout lines;
-        assert_int_equal(layout_make(&r, &lines).status, LAYOUT_OK);
-        access_use uses[] = {{.operand = &k, .weight = 1},
-                             {.registers = &lines, .max_bytes = 16, .weight = 1}};
-        double total;
-        int chosen = access_choose_swizzle(&tile, uses, 2, &total);
-        assert_int_equal(chosen, widest(2 * d));
-        tile.swizzle_bytes = chosen;
-        access_operand operand;
-        access_copy copy;
-        assert_int_equal(access_operand_make(&k, &tile, &operand).status, LAYOUT_OK);
-        assert_int_equal(access_copy_make(&lines, &tile, 16, &copy).status, LAYOUT_OK);
-        long ideal = access_operand_cost(&operand).ideal + access_copy_cost(&copy).ideal;
-        assert_true(total == (double)ideal);
-    }
-    /* A tile that only `lines` copies touch needs none. */
-    shared_layout tile = tile_of(64, 64, 16, false);
-    layout_request r = {.kind = LAYOUT_LINES,
-                        .rows = 64,
-                        .columns = 64,
-                        .warps_down = 4,
-                        .warps_across = 1,
-                        .element_bytes = 2};
-    layout lines;
-    assert_int_equal(layout_make(&r, &lines).status, LAYOUT_OK);
-    access_use use = {.registers = &lines, .max_bytes = 16, .weight = 1};
-    assert_int_equal(access_choose_swizzle(&tile, &use, 1, NULL), 16);
-}
-
 static void registers_for_addresses_are_few(void **state) {
     (void)state;
     access_operand_request k = {.right = true, .warps_down = 4, .warps_across = 1};
@@ -435,7 +377,6 @@ static void registers_for_addresses_are_few(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(offsets_are_a_bijection),
-        cmocka_unit_test(matrix_form_is_the_same_map),
         cmocka_unit_test(swizzle_of_the_pitch_is_the_hardwares),
         cmocka_unit_test(impossible_tiles),
         cmocka_unit_test(known_conflicts),
@@ -444,7 +385,6 @@ int main(void) {
         cmocka_unit_test(every_copy),
         cmocka_unit_test(threads_reach_panels),
         cmocka_unit_test(transposed_and_wide_copies),
-        cmocka_unit_test(swizzle_is_the_smallest_without_conflicts),
         cmocka_unit_test(registers_for_addresses_are_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
