@@ -130,6 +130,14 @@ __device__ __forceinline__ void ftl_store_shared_f32x2(unsigned target, float lo
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(target), "f"(low), "f"(high) : "memory");
 }
 
+__device__ __forceinline__ void ftl_load_shared_i32x2(int &low, int &high, unsigned source) {
+    asm volatile("ld.shared.v2.s32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(source) : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_shared_i32x2(unsigned target, int low, int high) {
+    asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(target), "r"(low), "r"(high) : "memory");
+}
+
 __device__ __forceinline__ void ftl_store_shared_8(unsigned target, unsigned first, unsigned second) {
     asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(target), "r"(first), "r"(second) : "memory");
 }

@@ -171,8 +171,8 @@ void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *f
             emit_text(t, "ftl_store_shared_4(%.*s, %.*s);", STR_ARGS(address),
                       STR_ARGS(pairs_packed(t, from, to->type)));
         } else {
-            emit_text(t, "ftl_store_shared_f32x2(%.*s, %.*s, %.*s);", STR_ARGS(address),
-                      STR_ARGS(emit_element(t, from, &from->shape, 0)),
+            emit_text(t, "ftl_store_shared_%sx2(%.*s, %.*s, %.*s);", emit_type_word(from->type),
+                      STR_ARGS(address), STR_ARGS(emit_element(t, from, &from->shape, 0)),
                       STR_ARGS(emit_element(t, from, &from->shape, 1)));
         }
         pairs_close(t);
@@ -352,7 +352,7 @@ void copy_shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *f
             pairs_unpack(t, to, from->type,
                          emit_format(t, "ftl_load_shared_4(%.*s)", STR_ARGS(address)));
         } else {
-            emit_text(t, "ftl_load_shared_f32x2(%.*s, %.*s, %.*s);",
+            emit_text(t, "ftl_load_shared_%sx2(%.*s, %.*s, %.*s);", emit_type_word(to->type),
                       STR_ARGS(emit_element(t, to, &to->shape, 0)),
                       STR_ARGS(emit_element(t, to, &to->shape, 1)), STR_ARGS(address));
         }

@@ -165,6 +165,13 @@ foreach(gpu t4 h200)
     set_tests_properties(brackets_${gpu} PROPERTIES LABELS exec)
 endforeach()
 
+# Integers on their way from fragments through shared memory.
+foreach(on interpreter emulator)
+    add_test(NAME integers_${on}
+             COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/integers.tl --gpu a100 --on ${on})
+    set_tests_properties(integers_${on} PROPERTIES LABELS exec)
+endforeach()
+
 # What the calls of flashtl/serving.h are made of, on each class of GPU: ragged batches, pages, and what goes into these.
 set(serving_programs
     "varlen\;--causal\;--window\;40\;--lse\;--with\;q_used"
