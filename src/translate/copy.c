@@ -68,17 +68,11 @@ static void between(emit *t, const tl_statement *s, const emit_tile *from, const
     else if (vector && !to) copy_vector_global(t, s, from, false);
     else if (vector)
         copy_vector_shared(t, s, registers, registers == from ? to : from, registers == to);
-    else if (!from && to->space == TL_SHARED) copy_global_to_shared(t, s, to);
-    else if (!from && is_lines) copy_global_to_lines(t, s, to);
-    else if (!from) copy_global_to_fragments(t, s, to);
-    else if (!to && from->space == TL_SHARED) copy_shared_to_global(t, s, from);
-    else if (!to && is_lines) copy_lines_to_global(t, s, from);
-    else if (!to) copy_fragments_to_global(t, s, from);
-    else if (registers == from && is_lines) copy_lines_to_shared(t, s, from, to);
+    else if (is_lines || !registers) copy_in_lines(t, s, from, to);
+    else if (!from || !to) copy_fragments_global(t, s, registers);
     else if (registers == from && str_is(s->copy.atom, "stmatrix"))
         copy_matrices_to_shared(t, s, from, to);
     else if (registers == from) copy_fragments_to_shared(t, s, from, to);
-    else if (is_lines) copy_shared_to_lines(t, s, from, to);
     else copy_shared_to_fragments(t, s, from, to);
 }
 

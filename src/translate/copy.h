@@ -78,42 +78,21 @@ void lines_declare_left(lines *x);
 /* Loops over m16, n8 and half. */
 void pairs_open(emit *t, const emit_tile *tile);
 void pairs_close(emit *t);
-/* Both elements of a fragment's pair as one 32-bit register of a 16-bit type. */
-str pairs_packed(emit *t, const emit_tile *tile, tl_type type);
-/* Writes such a register into the tile. */
-void pairs_unpack(emit *t, const emit_tile *to, tl_type type, str word);
 
-/* The global side. */
-typedef struct pairs {
-    emit *t;
-    const tl_statement *s;
-    const emit_tile *tile;
-    emit_address address;
-    str low, high, pointer; /* of the pair in hand */
-    str both_inside;        /* when the end may be between the two: its second element exists */
-    bool is_guarded;        /* is in an `if`; what is after `else` is outside */
-} pairs;
+/* The wrapper, without what it moves; what a pair is where it is in memory, and its address. */
+typedef struct pairs_way {
+    const char *wrapper; /* "load_shared", "store_global" */
+    tl_type type;
+    str address;
+} pairs_way;
+/* Moves the pair in hand, or its first element alone: loads give 0 for the second then. */
+void pairs_move_one(emit *t, const emit_tile *tile, const pairs_way *way, bool both);
 
-typedef void pairs_action(const pairs *x);
-/* Does 'action' for every pair whose first element is before the ends of the tensor. */
-void pairs_move(emit *t, const tl_statement *s, const emit_tile *tile, pairs_action *action);
+/* --- the ways: NULL stands for global memory -------------------------------------------------- */
 
-/* --- the ways --------------------------------------------------------------------------------- */
-
-/* copy_load.c */
-void copy_global_to_shared(emit *t, const tl_statement *s, const emit_tile *to);
-void copy_global_to_lines(emit *t, const tl_statement *s, const emit_tile *to);
-void copy_global_to_fragments(emit *t, const tl_statement *s, const emit_tile *to);
-/* copy_store.c */
-void copy_shared_to_global(emit *t, const tl_statement *s, const emit_tile *from);
-void copy_lines_to_global(emit *t, const tl_statement *s, const emit_tile *from);
-void copy_fragments_to_global(emit *t, const tl_statement *s, const emit_tile *from);
+void copy_in_lines(emit *t, const tl_statement *s, const emit_tile *from, const emit_tile *to);
+void copy_fragments_global(emit *t, const tl_statement *s, const emit_tile *tile);
 /* copy_shared.c */
-void copy_units_to_shared(lines *x); /* `units`, to `target` */
-void copy_lines_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
-                          const emit_tile *to);
-void copy_shared_to_lines(emit *t, const tl_statement *s, const emit_tile *from,
-                          const emit_tile *to);
 void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
                               const emit_tile *to);
 void copy_matrices_to_shared(emit *t, const tl_statement *s, const emit_tile *from,

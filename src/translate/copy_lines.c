@@ -301,8 +301,7 @@ void lines_loop_to_ends(lines *x, lines_action *action) {
     }
     emit_open(t, "if (%.*s) {", STR_ARGS(whole_condition(x)));
     lines_loop(x, LINES_WHOLE, action);
-    t->indent--;
-    emit_open(t, "} else {");
+    emit_else(t);
     lines_loop(x, cut, action);
     emit_close(t);
 }

@@ -1,87 +1,5 @@
-/* Copies between registers and shared memory. */
+/* Copies of fragments between registers and shared memory. */
 #include "translate/copy.h"
-
-/* Do the first units of 8 lanes, 32 bytes apart in a row, meet in the banks? Those of the second
- * four then store their second ones first.
- */
-static bool takes_turns(const lines *x) {
-    enum { LANES_AT_ONCE = 8 };
-    int chunks = x->columns / x->shape.elements;
-    return (chunks & -chunks) >= LANES_AT_ONCE &&
-           x->access.threads.swizzle_bytes == LANES_AT_ONCE * SHARED_UNIT_BYTES;
-}
-
-static void put_turned_unit(lines *x) {
-    emit *t = x->t;
-    str unit = lines_unit(x);
-    emit_text(t, "const unsigned turn = (unsigned)(column & 64) >> 2;");
-    emit_text(t, "const unsigned place = %.*s ^ turn;", STR_ARGS(lines_shared(x, "target")));
-    emit_text(t, "unsigned turned[4], first[4], second[4];");
-    emit_text(t, "ftl_turn(turned, %.*s, turn);", STR_ARGS(unit));
-    emit_text(t, "ftl_widen_%s_%s(first, second, turned);", emit_type_word(x->registers->type),
-              emit_type_word(x->widens_to->type));
-    emit_text(t, "ftl_store_shared_16(place, first);");
-    emit_text(t, "ftl_store_shared_16(place ^ 16, second);");
-}
-
-/* A unit of 8 bits fills two of 16, side by side. */
-static void put_wide_unit(lines *x) {
-    emit *t = x->t;
-    str second = x->access.threads.swizzle_bytes > SHARED_UNIT_BYTES ? STR("^ 16") : STR("+ 16");
-    const char *to = emit_type_word(x->widens_to->type);
-    emit_text(t, "const unsigned place = %.*s;", STR_ARGS(lines_shared(x, "target")));
-    emit_text(t, "unsigned low[4], high[4];");
-    emit_text(t, "ftl_widen_%s_%s(low, high, %.*s);", emit_type_word(x->registers->type), to,
-              STR_ARGS(lines_unit(x)));
-    emit_text(t, "ftl_store_shared_16(place, low);");
-    emit_text(t, "ftl_store_shared_16(place %.*s, high);", STR_ARGS(second));
-}
-
-static void put_unit(lines *x, lines_cut cut) {
-    (void)cut;
-    if (x->widens_to && takes_turns(x)) {
-        put_turned_unit(x);
-        return;
-    }
-    if (x->widens_to) {
-        put_wide_unit(x);
-        return;
-    }
-    emit_text(x->t, "ftl_store_shared_16%s(%.*s, %.*s);", lines_suffix(x),
-              STR_ARGS(lines_shared(x, "target")), STR_ARGS(lines_unit(x)));
-}
-
-static void take_unit(lines *x, lines_cut cut) {
-    (void)cut;
-    emit_text(x->t, "ftl_load_shared_16%s(%.*s, %.*s);", lines_suffix(x), STR_ARGS(lines_unit(x)),
-              STR_ARGS(lines_shared(x, "source")));
-}
-
-void copy_units_to_shared(lines *x) {
-    lines_loop(x, LINES_WHOLE, put_unit);
-}
-
-void copy_lines_to_shared(emit *t, const tl_statement *s, const emit_tile *from,
-                          const emit_tile *to) {
-    lines x;
-    if (!lines_make(&x, t, s, to, from)) return;
-    emit_open(t, "{");
-    lines_declare_own(&x);
-    lines_declare_shared(&x, "target", emit_fill_place(t, s, to));
-    lines_loop(&x, LINES_WHOLE, put_unit);
-    emit_close(t);
-}
-
-void copy_shared_to_lines(emit *t, const tl_statement *s, const emit_tile *from,
-                          const emit_tile *to) {
-    lines x;
-    if (!lines_make(&x, t, s, from, to)) return;
-    emit_open(t, "{");
-    lines_declare_own(&x);
-    lines_declare_shared(&x, "source", emit_held(t, from));
-    lines_loop(&x, LINES_WHOLE, take_unit);
-    emit_close(t);
-}
 
 /* Alternating column tiles, with a lane's four neighbours side by side. */
 static layout in_fours(const layout *alternating) {
@@ -167,14 +85,7 @@ void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *f
     emit_open(t, "{");
     if (pair_address(t, s, from, to, emit_fill_place(t, s, to), &address)) {
         pairs_open(t, from);
-        if (tl_type_bytes(to->type) == 2) {
-            emit_text(t, "ftl_store_shared_4(%.*s, %.*s);", STR_ARGS(address),
-                      STR_ARGS(pairs_packed(t, from, to->type)));
-        } else {
-            emit_text(t, "ftl_store_shared_%sx2(%.*s, %.*s, %.*s);", emit_type_word(from->type),
-                      STR_ARGS(address), STR_ARGS(emit_element(t, from, &from->shape, 0)),
-                      STR_ARGS(emit_element(t, from, &from->shape, 1)));
-        }
+        pairs_move_one(t, from, &(pairs_way){"store_shared", to->type, address}, true);
         pairs_close(t);
     }
     emit_close(t);
@@ -348,14 +259,7 @@ void copy_shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *f
     emit_open(t, "{");
     if (pair_address(t, s, to, from, emit_held(t, from), &address)) {
         pairs_open(t, to);
-        if (tl_type_bytes(from->type) == 2) {
-            pairs_unpack(t, to, from->type,
-                         emit_format(t, "ftl_load_shared_4(%.*s)", STR_ARGS(address)));
-        } else {
-            emit_text(t, "ftl_load_shared_%sx2(%.*s, %.*s, %.*s);", emit_type_word(to->type),
-                      STR_ARGS(emit_element(t, to, &to->shape, 0)),
-                      STR_ARGS(emit_element(t, to, &to->shape, 1)), STR_ARGS(address));
-        }
+        pairs_move_one(t, to, &(pairs_way){"load_shared", from->type, address}, true);
         pairs_close(t);
     }
     emit_close(t);

@@ -227,8 +227,7 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
     for (int panel = 0; panel < (x.is_whole ? 1 : x.panels); panel++) one_copy(&x, loads, panel);
     if (!loads) emit_text(t, "ftl_tma_store_commit();");
     if (all_arrive) {
-        t->indent--;
-        emit_open(t, "} else {");
+        emit_else(t);
         emit_text(t, "ftl_mbarrier_signal(%.*s);", STR_ARGS(full_barrier(t, s, tile)));
     }
     if (issuer.length) emit_close(t);

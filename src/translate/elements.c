@@ -416,8 +416,7 @@ static void quad(emit *t, const elements_item *x, const elements_mask *m) {
     emit_open(t, "if (%s %% 2 == 0) {", is_lines ? "half" : "n8");
     emit_text(t, "%.*s[0] = %.*s;", STR_ARGS(rest), STR_ARGS(low));
     emit_text(t, "%.*s[1] = %.*s;", STR_ARGS(rest), STR_ARGS(high));
-    t->indent--;
-    emit_open(t, "} else {");
+    emit_else(t);
     if (x->target->shape.alternates) { /* columns of both tiles in turns */
         emit_text(t, "%.*s = ftl_quad_of_%.*s(%.*s[0], %.*s, %.*s[1], %.*s);", STR_ARGS(whole),
                   STR_ARGS(word), STR_ARGS(rest), STR_ARGS(low), STR_ARGS(rest), STR_ARGS(high));

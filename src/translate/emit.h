@@ -259,6 +259,7 @@ void emit_text(emit *t, const char *format, ...) __attribute__((format(printf, 2
 void emit_declare(emit *t, str declares, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void emit_open(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void emit_else(emit *t);
 void emit_close(emit *t);
 void emit_close_branch(emit *t);                          /* of an `if` without else */
 void emit_header(emit *t, const tl_statement *s);         /* the statement as a comment */

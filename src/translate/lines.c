@@ -66,6 +66,11 @@ void emit_open(emit *t, const char *format, ...) {
     t->indent++;
 }
 
+void emit_else(emit *t) {
+    t->indent--;
+    emit_open(t, "} else {");
+}
+
 bool emit_is_comment(const emit_line *line) {
     return str_starts(line->text, STR("//"));
 }

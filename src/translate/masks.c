@@ -181,8 +181,7 @@ void masks_run(emit *t, const elements_item *const *items, int count, const emit
         if (part > 0) {
             emit_open(t, "if (%.*s) {", STR_ARGS(flag(t, tile, part)));
             one_for_all(t, items, count, from, to);
-            t->indent--;
-            emit_open(t, "} else {");
+            emit_else(t);
         }
         int opened = open_columns(t, &tile->shape, from, to);
         all_statements(t, items, count);

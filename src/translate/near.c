@@ -178,8 +178,7 @@ bool near_run(emit *t, const elements_item *const *items, int count) {
         emit_open(t, "if (__builtin_expect(!ftl_any(!(%.*s < %s)), %d)) {", STR_ARGS(most),
                   tanh_forms[i].reach, i == 0);
         work_out_near(t, tile, &tanh_forms[i], factor);
-        t->indent--;
-        emit_open(t, "} else {");
+        emit_else(t);
     }
     work_out(t, items, count);
     for (int i = 0; i <= FORMS; i++) emit_close(t);

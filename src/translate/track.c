@@ -275,8 +275,7 @@ const tl_statement *emit_branch(emit *t, const tl_statement *s) {
     }
     emit_state *first = save(t);
     restore(t, before);
-    t->indent--;
-    emit_open(t, "} else {");
+    emit_else(t);
     emit_header(t, s->next);
     scoped_block(t, &s->next->branch.body);
     move_to(t, first, false);

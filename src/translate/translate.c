@@ -152,8 +152,7 @@ static void emit_if(emit *t, const tl_statement *s) {
     emit_open(t, "if (%.*s) {", STR_ARGS(v.text));
     emit_block(t, &s->branch.body);
     if (sync.commits_otherwise > 0) {
-        t->indent--;
-        emit_open(t, "} else {");
+        emit_else(t);
         for (int i = 0; i < sync.commits_otherwise; i++) emit_text(t, "ftl_cp_async_commit();");
     }
     emit_close(t);
