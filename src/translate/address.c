@@ -373,7 +373,7 @@ static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, e
     left->precedence = 15, left->low = 0, left->high = EMIT_SIZE_MAX;
 }
 
-static const char *type_of_pointer(tl_type type, bool store) {
+const char *emit_pointer_type(tl_type type, bool store) {
     switch (type) {
     case TL_F32: return store ? "float *" : "const float *";
     case TL_I32: return store ? "int *" : "const int *";
@@ -414,7 +414,7 @@ static bool find_address(emit *t, const tl_statement *s, const emit_tile *tile, 
     }
     out->row_stride = r.row_stride.length ? r.row_stride : STR("0");
     out->column_stride = r.column_stride;
-    out->pointer_type = str_from(type_of_pointer(out->type, s->copy.to == TL_GLOBAL));
+    out->pointer_type = str_from(emit_pointer_type(out->type, s->copy.to == TL_GLOBAL));
     int64_t rows_multiple;
     set_rest(t, &c, 0, tile->rows, &out->rows_left, &out->rows_complete, &rows_multiple);
     out->rows_complete |= rows_are_whole(t, s, &c, tile->rows);

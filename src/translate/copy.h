@@ -75,10 +75,6 @@ void lines_declare_left(lines *x);
 
 /* --- copy_pairs.c: fragments in pairs of elements --------------------------------------------- */
 
-/* Loops over m16, n8 and half. */
-void pairs_open(emit *t, const emit_tile *tile);
-void pairs_close(emit *t);
-
 /* The wrapper, without what it moves; what a pair is where it is in memory, and its address. */
 typedef struct pairs_way {
     const char *wrapper; /* "load_shared", "store_global" */

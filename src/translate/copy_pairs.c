@@ -1,16 +1,6 @@
 /* Fragments move in pairs of elements, which lie side by side in one row. */
 #include "translate/copy.h"
 
-void pairs_open(emit *t, const emit_tile *tile) {
-    emit_loop(t, "m16", tile->shape.down);
-    emit_loop(t, "n8", tile->shape.across);
-    emit_loop(t, "half", 2);
-}
-
-void pairs_close(emit *t) {
-    for (int i = 0; i < 3; i++) emit_close(t);
-}
-
 /* An element of the pair in hand; of alternating column tiles a pair is of both. */
 static str pairs_element(emit *t, const emit_tile *tile, int e) {
     if (!tile->shape.alternates) return emit_element(t, tile, &tile->shape, e);
@@ -137,7 +127,7 @@ static void move_pair(const pairs *x) {
 static void loop_over_pairs(pairs *x, bool cut_columns) {
     emit *t = x->t;
     str guard = {0};
-    pairs_open(t, x->tile);
+    int opened = emit_open_frame(t, &x->tile->shape);
     if (!x->address.rows_complete)
         guard = emit_format(t, "%.*s < rows_left", STR_ARGS(pair_row(t, x->tile)));
     if (cut_columns) {
@@ -154,7 +144,7 @@ static void loop_over_pairs(pairs *x, bool cut_columns) {
     if (x->s->copy.to == TL_GLOBAL && x->s->copy.target_kind == TL_ACCUMULATE) add_pair(x);
     else move_pair(x);
     if (x->is_guarded) emit_close(t);
-    pairs_close(t);
+    emit_close_frame(t, opened);
 }
 
 void copy_fragments_global(emit *t, const tl_statement *s, const emit_tile *tile) {

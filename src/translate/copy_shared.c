@@ -63,14 +63,14 @@ static void fours_to_shared(emit *t, const tl_statement *s, const emit_tile *fro
     }
     emit_open(t, "{");
     if (pair_address(t, s, from, to, emit_fill_place(t, s, to), &address)) {
-        emit_loop(t, "m16", from->shape.down);
-        emit_loop(t, "n8", from->shape.across / 2);
-        emit_loop(t, "half", 2);
+        emit_shape fours = from->shape;
+        fours.across /= 2;
+        int opened = emit_open_frame(t, &fours);
         emit_text(t, "ftl_store_shared_%s(%.*s, %.*s, %.*s);",
                   tl_type_bytes(to->type) == 4 ? "f32x4" : "8", STR_ARGS(address),
                   STR_ARGS(two_of_four(t, from, to->type, 0)),
                   STR_ARGS(two_of_four(t, from, to->type, 1)));
-        pairs_close(t);
+        emit_close_frame(t, opened);
     }
     emit_close(t);
 }
@@ -84,9 +84,9 @@ void copy_fragments_to_shared(emit *t, const tl_statement *s, const emit_tile *f
     }
     emit_open(t, "{");
     if (pair_address(t, s, from, to, emit_fill_place(t, s, to), &address)) {
-        pairs_open(t, from);
+        int opened = emit_open_frame(t, &from->shape);
         pairs_move_one(t, from, &(pairs_way){"store_shared", to->type, address}, true);
-        pairs_close(t);
+        emit_close_frame(t, opened);
     }
     emit_close(t);
 }
@@ -258,9 +258,9 @@ void copy_shared_to_fragments(emit *t, const tl_statement *s, const emit_tile *f
     str address;
     emit_open(t, "{");
     if (pair_address(t, s, to, from, emit_held(t, from), &address)) {
-        pairs_open(t, to);
+        int opened = emit_open_frame(t, &to->shape);
         pairs_move_one(t, to, &(pairs_way){"load_shared", from->type, address}, true);
-        pairs_close(t);
+        emit_close_frame(t, opened);
     }
     emit_close(t);
 }

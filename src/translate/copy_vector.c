@@ -1,16 +1,6 @@
 /* Copies of vectors, element by element. */
 #include "translate/copy.h"
 
-static int open_vector(emit *t, const emit_tile *v) {
-    const emit_shape *s = &v->shape;
-    bool rows = s->part == PART_ROWS;
-    emit_loop(t, rows ? (s->is_lines ? "down" : "m16") : (s->is_lines ? "across" : "n8"),
-              rows ? s->down : s->across);
-    if (rows && s->is_lines) return 1;
-    emit_loop(t, rows ? "half" : "element", !rows && s->is_lines ? s->elements : 2);
-    return 2;
-}
-
 static str vector_place(emit *t, const emit_tile *v) {
     const emit_shape *s = &v->shape;
     if (s->part == PART_COLUMNS) {
@@ -93,14 +83,14 @@ void copy_vector_global(emit *t, const tl_statement *s, const emit_tile *v, bool
     copy_declare_rest(t, &a);
     if (a.row_affine)
         emit_text(t, "%.*svector = %.*s;", STR_ARGS(a.pointer_type), STR_ARGS(a.base));
-    int opened = open_vector(t, v);
+    int opened = emit_open_frame(t, &v->shape);
     str guard = vector_inside(t, v), pointer = vector_pointer(t, v, &a), place = vector_place(t, v);
     if (!a.rows_complete)
         guard = copy_both(t, guard, emit_format(t, "%.*s < rows_left", STR_ARGS(place)));
     guard = copy_both(t, guard, emit_selected(t, &a, place));
     if (loads) load_element(t, v, a.type, pointer, guard);
     else store_element(t, s, v, a.type, pointer, guard);
-    for (int i = 0; i < opened; i++) emit_close(t);
+    emit_close_frame(t, opened);
     emit_close(t);
 }
 
@@ -116,7 +106,7 @@ void copy_vector_shared(emit *t, const tl_statement *s, const emit_tile *v, cons
     emit_declare_own(t, v);
     str guard = vector_inside(t, v);
     if (!loads) guard = copy_both(t, single_holder(t, v), guard);
-    int opened = open_vector(t, v);
+    int opened = emit_open_frame(t, &v->shape);
     str slot = loads ? emit_held(t, shared) : emit_fill_place(t, s, shared);
     str address =
         emit_format(t, "%.*s + 4 * (unsigned)(%.*s)", STR_ARGS(slot), STR_ARGS(vector_place(t, v)));
@@ -128,6 +118,6 @@ void copy_vector_shared(emit *t, const tl_statement *s, const emit_tile *v, cons
         emit_text(t, "ftl_store_shared_%s(%.*s, %.*s);", type, STR_ARGS(address),
                   STR_ARGS(vector_element(t, v)));
     if (guard.length) emit_close(t);
-    for (int i = 0; i < opened; i++) emit_close(t);
+    emit_close_frame(t, opened);
     emit_close(t);
 }

@@ -268,9 +268,6 @@ static bool is_surplus(const elements_mask *m, const tl_expr *e) {
 }
 
 static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int element) {
-    static const char *const signs[] = {
-        [TL_LESS] = "<",           [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
-        [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==",      [TL_NOT_EQUAL] = "!="};
     const emit_shape *s = &m->x->frame->shape;
     for (int i = 0; i < m->count; i++) {
         const elements_limit *l = &m->limits[i];
@@ -282,7 +279,7 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
         else if (l->slant)
             column = emit_format(t, "%.*s - %lld * (%.*s)", STR_ARGS(column), (long long)l->slant,
                                  STR_ARGS(emit_fragment_row(s)));
-        return emit_format(t, "%.*s %s %.*s%s", STR_ARGS(column), signs[l->operator],
+        return emit_format(t, "%.*s %s %.*s%s", STR_ARGS(column), tl_operator_text(l->operator),
                            STR_ARGS(l->name), at);
     }
     if (e->kind == TL_NOT)

@@ -175,21 +175,6 @@ static bool may_join(const run *r, const int *group, int count, int j) {
 
 /* --- loops ------------------------------------------------------------------------------------ */
 
-static int open_frame(emit *t, const emit_shape *s) {
-    const char *down = s->is_lines ? "down" : "m16", *across = s->is_lines ? "across" : "n8";
-    int opened = 0;
-    if (s->part != PART_COLUMNS) emit_loop(t, down, s->down), opened++;
-    if (s->part != PART_ROWS) emit_loop(t, across, s->across), opened++;
-    if (s->part == PART_WHOLE) emit_loop(t, "half", s->is_lines ? s->elements / 2 : 2), opened++;
-    if (s->part == PART_ROWS && !s->is_lines) emit_loop(t, "half", 2), opened++;
-    if (s->part == PART_COLUMNS) emit_loop(t, "element", s->is_lines ? s->elements : 2), opened++;
-    return opened;
-}
-
-static void close_frame(emit *t, int opened) {
-    for (int i = 0; i < opened; i++) emit_close(t);
-}
-
 static emit_shape rows_of(const emit_shape *s) {
     emit_shape rows = *s;
     rows.part = PART_ROWS;
@@ -206,22 +191,22 @@ static void start_places(emit *t, const elements_item *x) {
               STR_ARGS(emit_within(t, first, 15)));
     emit_text(t, "float most_of_%s%.*s;", name, STR_ARGS(emit_row_dimensions(t, s)));
     emit_shape rows = rows_of(&x->frame->shape);
-    int opened = open_frame(t, &rows);
+    int opened = emit_open_frame(t, &rows);
     str to = emit_element(t, x->target, &rows, 0);
     emit_text(t, "most_of_%.*s = -ftl_infinity();", STR_ARGS(to));
     emit_text(t, "%.*s = first_of_%s;", STR_ARGS(to), name);
-    close_frame(t, opened);
+    emit_close_frame(t, opened);
 }
 
 static void finish_places(emit *t, const elements_item *x) {
     emit_shape rows = rows_of(&x->frame->shape);
     int masks[LAYOUT_LANE_BITS], count = layout_lane_copies(&x->target->layout, masks);
-    int opened = open_frame(t, &rows);
+    int opened = emit_open_frame(t, &rows);
     str to = emit_element(t, x->target, &rows, 0);
     for (int i = 0; i < count; i++)
         emit_text(t, "ftl_exchange_larger(most_of_%.*s, %.*s, %d);", STR_ARGS(to), STR_ARGS(to),
                   masks[i]);
-    close_frame(t, opened);
+    emit_close_frame(t, opened);
 }
 
 /* What a reduction starts from. */
@@ -240,11 +225,11 @@ static void start_reduction(emit *t, const elements_item *x) {
     }
     if (!gets && !whole_sum) return;
     emit_shape rows = rows_of(&x->frame->shape);
-    int opened = open_frame(t, &rows);
+    int opened = emit_open_frame(t, &rows);
     str to = emit_element(t, x->target, &rows, 0);
     emit_text(t, "%s%.*s = %.*s;", whole_sum ? "sum_of_" : "", STR_ARGS(to),
               STR_ARGS(emit_float(t, tl_neutral(operation))));
-    close_frame(t, opened);
+    emit_close_frame(t, opened);
 }
 
 /* Puts the lanes' parts together: shuffles among the lanes that share a row. */
@@ -272,7 +257,7 @@ static void finish_reduction(emit *t, const elements_item *x) {
     emit_shape rows = rows_of(&x->frame->shape);
     tl_operation operation = x->s->compute.operation;
     bool is_sum = tl_reduces_by_sum(operation);
-    int opened = open_frame(t, &rows);
+    int opened = emit_open_frame(t, &rows);
     combine_lanes(t, x->target, is_sum ? "sum_of_" : "", tl_combining(operation), &rows);
     if (is_sum) {
         str to = emit_element(t, x->target, &rows, 0);
@@ -282,7 +267,7 @@ static void finish_reduction(emit *t, const elements_item *x) {
             emit_text(t, "%.*s = ftl_add(%.*s, sum_of_%.*s);", STR_ARGS(to), STR_ARGS(to),
                       STR_ARGS(to));
     }
-    close_frame(t, opened);
+    emit_close_frame(t, opened);
 }
 
 /* Has a statement before it in the group the same tile's place? */
@@ -311,12 +296,12 @@ static void emit_loops(run *r, const int *group, int count, const elements_mask 
         masks_run(t, items, count, parted);
         return;
     }
-    int opened = near_run(t, items, count) ? 0 : open_frame(t, &items[0]->frame->shape);
+    int opened = near_run(t, items, count) ? 0 : emit_open_frame(t, &items[0]->frame->shape);
     for (int i = 0; opened > 0 && i < count; i++) {
         if (count > 1) emit_header(t, items[i]->s);
         elements_statement(t, items[i], &masks[i]);
     }
-    close_frame(t, opened);
+    emit_close_frame(t, opened);
     for (int i = 0; i < count; i++)
         if (!items[i]->reduces && !masks_to_infinity(items[i]->s))
             emit_forget_unseen(t, items[i]->target);
@@ -537,9 +522,9 @@ void emit_reshape(emit *t, const tl_statement *s) {
     const tl_layout *from = &s->reshape.from, *to = &s->reshape.to;
     if (from->is_partial && !to->is_partial && from->kind == to->kind &&
         tile->shape.part == PART_ROWS) {
-        int opened = open_frame(t, &tile->shape);
+        int opened = emit_open_frame(t, &tile->shape);
         combine_lanes(t, tile, "", TL_ADD, &tile->shape);
-        close_frame(t, opened);
+        emit_close_frame(t, opened);
         return;
     }
     bool fragments = (from->kind == TL_MMA_C || from->kind == TL_MMA_A) &&
@@ -609,13 +594,13 @@ str emit_any(emit *t, const tl_expr *call) {
     if (t->is_async && shape->part == PART_ROWS && !shape->is_lines && shape->down == 1)
         return any_of_two(t, condition, shape);
     emit_text(t, "bool %.*s = false;", STR_ARGS(name));
-    int opened = open_frame(t, &frame->shape);
+    int opened = emit_open_frame(t, &frame->shape);
     int elements = frame->shape.part == PART_WHOLE ? 2 : 1;
     for (int e = 0; e < elements; e++) {
         emit_scope scope = {.frame = &frame->shape, .element = e};
         emit_value v = emit_expression(t, condition, &scope);
         emit_text(t, "%.*s |= %.*s;", STR_ARGS(name), STR_ARGS(v.text));
     }
-    close_frame(t, opened);
+    emit_close_frame(t, opened);
     return emit_format(t, "ftl_any(%.*s)", STR_ARGS(name));
 }

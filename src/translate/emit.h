@@ -265,6 +265,9 @@ void emit_close_branch(emit *t);                          /* of an `if` without 
 void emit_header(emit *t, const tl_statement *s);         /* the statement as a comment */
 void emit_loop(emit *t, const char *variable, int count); /* unrolled; opens a block */
 void emit_loop_from(emit *t, const char *variable, int from, int to, int step);
+/* Loops over a thread's elements of that shape, a pair a round; how many were opened. */
+int emit_open_frame(emit *t, const emit_shape *s);
+void emit_close_frame(emit *t, int opened);
 void emit_write(emit *t, text_buffer *out); /* the kept lines */
 /* From here on lines are about the statement; returns what they were about before. */
 const tl_statement *emit_about(emit *t, const tl_statement *s);
@@ -423,6 +426,7 @@ void emit_lets_of(emit *t, const tl_expr *e);
 
 /* formula.c */
 bool emit_formula(emit *t, const tl_expr *e, ftl_formula *out);
+int emit_size_index(const ftl_plan *plan, str name); /* negative: it has none of that name */
 /* tables_most.c: the most that a length can be, where tables take part in it, as a formula. */
 bool emit_most(emit *t, const tl_expr *e, ftl_formula *out);
 
@@ -459,6 +463,7 @@ typedef struct emit_address {
     const tl_symbol *symbol;
     const tl_statement *statement;
 } emit_address;
+const char *emit_pointer_type(tl_type type, bool store); /* "const float *" */
 bool emit_address_of(emit *t, const tl_statement *copy, const emit_tile *tile, emit_address *out);
 /* The same; columns may be as far from one another as rows are elsewhere. */
 bool emit_address_across(emit *t, const tl_statement *copy, const emit_tile *tile,

@@ -95,9 +95,6 @@ static emit_value real_binary(emit *t, tl_operator operator, emit_value a, emit_
 }
 
 static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b) {
-    static const char *const signs[] = {
-        [TL_LESS] = "<",           [TL_LESS_EQUAL] = "<=", [TL_GREATER] = ">",
-        [TL_GREATER_EQUAL] = ">=", [TL_EQUAL] = "==",      [TL_NOT_EQUAL] = "!="};
     bool real = a.is_real || b.is_real;
     int precedence =
         e->operator== TL_EQUAL || e->operator== TL_NOT_EQUAL ? VALUES_EQUALITY : VALUES_RELATION;
@@ -107,7 +104,7 @@ static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b
     }
     emit_value out = {.precedence = precedence, .is_condition = true, .low = 0, .high = 1};
     out.text = emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, precedence + 1)),
-                           signs[e->operator], STR_ARGS(emit_within(t, b, precedence + 1)));
+                           tl_operator_text(e->operator), STR_ARGS(emit_within(t, b, precedence + 1)));
     return out;
 }
 

@@ -30,7 +30,7 @@ static void push_integer(formula *f, int64_t integer) {
     push(f, (ftl_formula_step){.op = FTL_PUSH_INTEGER, .integer = integer});
 }
 
-static int size_index(const ftl_plan *plan, str name) {
+int emit_size_index(const ftl_plan *plan, str name) {
     for (int i = 0; i < plan->size_count; i++) {
         if (str_is(name, plan->sizes[i].name)) return i;
     }
@@ -54,7 +54,7 @@ static void build_name(formula *f, const tl_expr *e) {
         else build(f, s->value, false, false);
         return;
     }
-    int size = s && s->kind == TL_SYMBOL_SIZE ? size_index(f->plan, s->name) : -1;
+    int size = s && s->kind == TL_SYMBOL_SIZE ? emit_size_index(f->plan, s->name) : -1;
     int scalar = s && s->kind == TL_SYMBOL_SCALAR ? scalar_index(f->plan, s->name) : -1;
     if (size >= 0) push(f, (ftl_formula_step){.op = FTL_PUSH_SIZE, .index = size});
     else if (scalar >= 0) push(f, (ftl_formula_step){.op = FTL_PUSH_SCALAR, .index = scalar});

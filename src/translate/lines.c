@@ -179,6 +179,21 @@ void emit_loop(emit *t, const char *variable, int count) {
     emit_loop_from(t, variable, 0, count, 1);
 }
 
+int emit_open_frame(emit *t, const emit_shape *s) {
+    const char *down = s->is_lines ? "down" : "m16", *across = s->is_lines ? "across" : "n8";
+    int opened = 0;
+    if (s->part != PART_COLUMNS) emit_loop(t, down, s->down), opened++;
+    if (s->part != PART_ROWS) emit_loop(t, across, s->across), opened++;
+    if (s->part == PART_WHOLE) emit_loop(t, "half", s->is_lines ? s->elements / 2 : 2), opened++;
+    if (s->part == PART_ROWS && !s->is_lines) emit_loop(t, "half", 2), opened++;
+    if (s->part == PART_COLUMNS) emit_loop(t, "element", s->is_lines ? s->elements : 2), opened++;
+    return opened;
+}
+
+void emit_close_frame(emit *t, int opened) {
+    for (int i = 0; i < opened; i++) emit_close(t);
+}
+
 static bool leaves_block(const emit_line *line, int indent) {
     return is_placed(line) && line->indent < indent;
 }

@@ -66,10 +66,6 @@ static int open_columns(emit *t, const emit_shape *s, int from, int to) {
     return 3;
 }
 
-static void close_all(emit *t, int opened) {
-    for (int i = 0; i < opened; i++) emit_close(t);
-}
-
 void masks_statement(emit *t, const elements_mask *m) {
     const emit_tile *tile = m->x->frame;
     if (!fits(m)) {
@@ -78,7 +74,7 @@ void masks_statement(emit *t, const elements_mask *m) {
         return;
     }
     const elements_limit *l = &m->limits[0];
-    const char *sign = l->operator== TL_GREATER ? ">" : ">=";
+    const char *sign = tl_operator_text(l->operator);
     int last_row = (tile->shape.down - 1) * ROWS + HALF_ROWS;
     for (int part = 1; part < tile->mask_parts; part++) {
         str name = flag(t, tile, part);
@@ -95,7 +91,7 @@ void masks_statement(emit *t, const elements_mask *m) {
         }
         int opened = open_columns(t, &tile->shape, from, to);
         elements_statement(t, m->x, m);
-        close_all(t, opened + !is_last);
+        emit_close_frame(t, opened + !is_last);
     }
 }
 
@@ -159,7 +155,7 @@ static void one_for_all(emit *t, const elements_item *const *items, int count, i
         if (!tl_reduces_by_sum(x->s->compute.operation)) continue;
         elements_add_alike(t, x, PAIR * (to - from - 1));
     }
-    close_all(t, opened);
+    emit_close_frame(t, opened);
     if (to - from == 1) return;
     opened = open_columns(t, shape, from + 1, to);
     for (int i = 0; i < count; i++) {
@@ -172,7 +168,7 @@ static void one_for_all(emit *t, const elements_item *const *items, int count, i
                       STR_ARGS(place), STR_ARGS(tile->name), from, STR_ARGS(place));
         }
     }
-    close_all(t, opened);
+    emit_close_frame(t, opened);
 }
 
 void masks_run(emit *t, const elements_item *const *items, int count, const emit_tile *tile) {
@@ -185,6 +181,6 @@ void masks_run(emit *t, const elements_item *const *items, int count, const emit
         }
         int opened = open_columns(t, &tile->shape, from, to);
         all_statements(t, items, count);
-        close_all(t, opened + (part > 0));
+        emit_close_frame(t, opened + (part > 0));
     }
 }

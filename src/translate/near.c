@@ -105,25 +105,14 @@ static bool ends_in_16_bits(emit *t, const emit_tile *tile, followed *before) {
 
 /* --- the text --------------------------------------------------------------------------------- */
 
-static int open_all(emit *t, const emit_shape *s) {
-    emit_loop(t, "m16", s->down);
-    emit_loop(t, "n8", s->across);
-    emit_loop(t, "half", 2);
-    return 3;
-}
-
-static void close_all(emit *t, int opened) {
-    for (int i = 0; i < opened; i++) emit_close(t);
-}
-
 /* The largest argument, before the factor. */
 static void find_largest(emit *t, const emit_tile *tile, str most) {
     emit_text(t, "float %.*s = 0.0f;", STR_ARGS(most));
-    int opened = open_all(t, &tile->shape);
+    int opened = emit_open_frame(t, &tile->shape);
     str a = emit_element(t, tile, &tile->shape, 0), b = emit_element(t, tile, &tile->shape, 1);
     emit_text(t, "%.*s = ftl_max(%.*s, ftl_max(ftl_abs(%.*s), ftl_abs(%.*s)));", STR_ARGS(most),
               STR_ARGS(most), STR_ARGS(a), STR_ARGS(b));
-    close_all(t, opened);
+    emit_close_frame(t, opened);
 }
 
 static void work_out_near(emit *t, const emit_tile *tile, const near_form *form, str factor) {
@@ -139,20 +128,20 @@ static void work_out_near(emit *t, const emit_tile *tile, const near_form *form,
                       STR_ARGS(factor));
         coefficients = emit_format(t, "%.*s, term_%d", STR_ARGS(coefficients), i);
     }
-    int opened = open_all(t, &tile->shape);
+    int opened = emit_open_frame(t, &tile->shape);
     for (int e = 0; e < 2; e++) {
         str place = emit_element(t, tile, &tile->shape, e);
         emit_text(t, "%.*s = ftl_odd_%d(%.*s%.*s);", STR_ARGS(place), form->terms, STR_ARGS(place),
                   STR_ARGS(coefficients));
     }
-    close_all(t, opened);
+    emit_close_frame(t, opened);
 }
 
 static void work_out(emit *t, const elements_item *const *items, int count) {
-    int opened = open_all(t, &items[0]->frame->shape);
+    int opened = emit_open_frame(t, &items[0]->frame->shape);
     for (int i = 0; i < count; i++)
         elements_statement(t, items[i], &(elements_mask){.x = items[i]});
-    close_all(t, opened);
+    emit_close_frame(t, opened);
 }
 
 bool near_run(emit *t, const elements_item *const *items, int count) {

@@ -57,13 +57,6 @@ static bool defines_size(const tl_axis *axis) {
     return e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_SIZE;
 }
 
-static int find_size(const ftl_plan *plan, str name) {
-    for (int i = 0; i < plan->size_count; i++) {
-        if (str_is(name, plan->sizes[i].name)) return i;
-    }
-    return -1;
-}
-
 static void plan_sizes(emit *t) {
     LIST(ftl_plan_size) sizes = {0};
     for (int i = 0; i < t->kernel->symbol_count; i++) {
@@ -82,7 +75,7 @@ static void plan_axes(emit *t, const tl_statement *s, ftl_plan_tensor *tensor, b
         ftl_plan_axis *axis = &tensor->axes[i];
         axis->name = str_copy_z(t->memory, emit_axis_name(t, axes, i));
         axis->size = defines_size(&axes->items[i])
-                         ? find_size(t->plan, axes->items[i].extent->symbol->name)
+                         ? emit_size_index(t->plan, axes->items[i].extent->symbol->name)
                          : -1;
         if (!emit_formula(t, axes->items[i].extent, &axis->extent)) {
             emit_unsupported(t, axes->items[i].range, s->parameter.name,
@@ -293,17 +286,6 @@ void emit_make_plan(emit *t) {
 
 /* --- the struct ------------------------------------------------------------------------------- */
 
-static const char *pointer_type(ftl_type type, bool is_output) {
-    switch (type) {
-    case FTL_F32: return is_output ? "float *" : "const float *";
-    case FTL_I32: return is_output ? "int *" : "const int *";
-    case FTL_E4M3:
-    case FTL_E5M2:
-    case FTL_I8: return is_output ? "unsigned char *" : "const unsigned char *";
-    default: return is_output ? "unsigned short *" : "const unsigned short *";
-    }
-}
-
 static const tl_statement *parameter_named(const emit *t, const char *name) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         if (tl_is_parameter(s) && str_is(s->parameter.name, name)) return s;
@@ -311,8 +293,7 @@ static const tl_statement *parameter_named(const emit *t, const char *name) {
     return NULL;
 }
 
-static void add_parameter_comment(const emit *t, const char *name, text_buffer *out) {
-    const tl_statement *s = parameter_named(t, name);
+static void add_parameter_comment(const tl_statement *s, text_buffer *out) {
     text_add_z(out, " // ");
     if (s) tl_print_header(s, out);
     text_add_z(out, "\n");
@@ -320,9 +301,10 @@ static void add_parameter_comment(const emit *t, const char *name, text_buffer *
 
 static void add_tensor(emit *t, const ftl_plan_tensor *tensor, text_buffer *out) {
     str name = emit_clean(t, str_from(tensor->name));
-    text_format(out, "    %s%.*s;", pointer_type(tensor->type, tensor->role != FTL_INPUT),
-                STR_ARGS(name));
-    add_parameter_comment(t, tensor->name, out);
+    const tl_statement *s = parameter_named(t, tensor->name);
+    text_format(out, "    %s%.*s;",
+                emit_pointer_type(s->parameter.type, tensor->role != FTL_INPUT), STR_ARGS(name));
+    add_parameter_comment(s, out);
     bool has_long = false;
     for (int i = 0; i < tensor->axis_count; i++) {
         const ftl_plan_axis *axis = &tensor->axes[i];
@@ -371,7 +353,7 @@ void emit_parameter_struct(emit *t, text_buffer *out) {
         str name = emit_clean(t, str_from(plan->scalars[i].name));
         text_format(out, "    %s %.*s;", plan->scalars[i].type == FTL_I32 ? "int" : "float",
                     STR_ARGS(name));
-        add_parameter_comment(t, plan->scalars[i].name, out);
+        add_parameter_comment(parameter_named(t, plan->scalars[i].name), out);
     }
     for (int i = 0; i < plan->derived_count; i++) {
         const ftl_plan_derived *d = &plan->derived[i];
