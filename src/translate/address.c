@@ -310,11 +310,10 @@ static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *sym
     c->axes = axes_of(symbol);
     if (!c->axes) return false;
     c->count = tl_copy_axes(s, c->axes, c->tile_axes);
-    if (c->count != (tile->is_vector ? 1 : 2)) {
-        emit_unsupported(t, s->range, symbol->name, "the copy moves %d axes and its tile has %d",
-                         c->count, tile->is_vector ? 1 : 2);
-        return false;
-    }
+    if (c->count != (tile->is_vector ? 1 : 2))
+        return emit_unsupported(t, s->range, symbol->name,
+                                "the copy moves %d axes and its tile has %d", c->count,
+                                tile->is_vector ? 1 : 2);
     for (int i = 0; i < c->axes->count; i++) {
         int extent = 1;
         if (i == c->tile_axes[0]) extent = tile->rows;
@@ -408,10 +407,9 @@ static bool find_address(emit *t, const tl_statement *s, const emit_tile *tile, 
     bool is_affine = r.row_affine && !out->is_selected;
     out->row_affine = is_affine && r.section == tile->rows;
     out->section = is_affine ? r.section : 1;
-    if (out->is_selected && s->copy.to == TL_GLOBAL) {
-        emit_unsupported(t, s->range, symbol->name, "a view that leaves elements out is read only");
-        return false;
-    }
+    if (out->is_selected && s->copy.to == TL_GLOBAL)
+        return emit_unsupported(t, s->range, symbol->name,
+                                "a view that leaves elements out is read only");
     out->row_stride = r.row_stride.length ? r.row_stride : STR("0");
     out->column_stride = r.column_stride;
     out->pointer_type = str_from(emit_pointer_type(out->type, s->copy.to == TL_GLOBAL));

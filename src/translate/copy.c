@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-void copy_refuse(emit *t, const tl_statement *s, const char *why) {
-    emit_unsupported(t, s->range, STR("this Copy"), "%s", why);
+bool copy_refuse(emit *t, const tl_statement *s, const char *why) {
+    return emit_unsupported(t, s->range, STR("this Copy"), "%s", why);
 }
 
 str copy_both(emit *t, str a, str b) {
@@ -20,11 +20,10 @@ str copy_factor(emit *t, str stride) {
 
 bool copy_is_aligned(emit *t, const tl_statement *s, const emit_address *a, int elements) {
     if (a->origin_multiple % elements == 0) return true;
-    emit_unsupported(t, s->range, STR("this Copy"),
-                     "its rows begin at multiples of %lld elements; moving %d at once needs "
-                     "multiples of that",
-                     (long long)a->origin_multiple, elements);
-    return false;
+    return emit_unsupported(t, s->range, STR("this Copy"),
+                            "its rows begin at multiples of %lld elements; moving %d at once needs "
+                            "multiples of that",
+                            (long long)a->origin_multiple, elements);
 }
 
 void copy_declare_rest(emit *t, const emit_address *a) {
@@ -37,23 +36,18 @@ static bool atom_fits(emit *t, const tl_statement *s) {
     const tl_copy *c = &s->copy;
     if (c->atom.length) {
         const atom_mover *atom = atom_find_mover(c->atom, c->from, c->to);
-        if (!atom) {
-            emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
-                             "it is not in the table of atoms");
-            return false;
-        }
-        if (!gpu_has(t->gpu, atom->feature)) {
-            emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
-                             "this GPU has no such instruction");
-            return false;
-        }
+        if (!atom)
+            return emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
+                                    "it is not in the table of atoms");
+        if (!gpu_has(t->gpu, atom->feature))
+            return emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
+                                    "this GPU has no such instruction");
     }
     if (str_is(c->atom, "tma")) return true;
     bool async_way = c->from == TL_GLOBAL && c->to == TL_SHARED && str_is(c->atom, "cp_async");
-    if (c->is_async && !async_way) {
-        copy_refuse(t, s, "only copies from global to shared by cp_async are asynchronous here");
-        return false;
-    }
+    if (c->is_async && !async_way)
+        return copy_refuse(t, s,
+                           "only copies from global to shared by cp_async are asynchronous here");
     return true;
 }
 

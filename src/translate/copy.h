@@ -11,8 +11,8 @@
 
 #include "translate/emit.h"
 
-/* Why this Copy has no translation. */
-void copy_refuse(emit *t, const tl_statement *s, const char *why);
+/* Says why this Copy has no translation; false. */
+bool copy_refuse(emit *t, const tl_statement *s, const char *why);
 /* "a && b", where either may be empty. */
 str copy_both(emit *t, str a, str b);
 /* A stride as a factor. */
@@ -46,9 +46,8 @@ typedef struct lines {
 /* 'shared' or 'registers' may be NULL. False when it was refused. */
 bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *shared,
                 const emit_tile *registers);
-/* This thread's row and column; its address in shared memory; its pointer into the tensor. */
+/* This thread's row and column; its pointer into the tensor. */
 void lines_declare_own(lines *x);
-void lines_declare_shared(lines *x, const char *name, str slot);
 void lines_declare_pointer(lines *x, const char *name);
 
 /* Text of one unit, inside the loops. 'name' is what was declared above. */

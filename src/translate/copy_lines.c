@@ -56,12 +56,10 @@ static bool set_global(lines *x, const emit_tile *tile) {
     x->converts = a->type != tile->type;
     bool narrow = tl_type_bytes(a->type) <= 2 && a->type != TL_OPEN;
     bool rounds = x->registers && tile->type == TL_F32 && narrow && x->s->copy.to == TL_GLOBAL;
-    if (x->converts && !rounds) {
-        copy_refuse(
+    if (x->converts && !rounds)
+        return copy_refuse(
             t, x->s,
             "only f32 lines in registers change their type, on the way out to 16 bits or 8");
-        return false;
-    }
     x->is_gathered = a->column_stride.length > 0;
     if (!x->is_gathered && !copy_is_aligned(t, x->s, a, x->shape.elements)) return false;
     x->is_partial = !a->columns_complete && a->columns_multiple % x->shape.elements;
@@ -79,10 +77,8 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
                  .registers = registers};
     if (registers) {
         x->layout = registers->layout;
-    } else if (!lines_layout(t, tile, s->copy.from == TL_GLOBAL, &x->layout)) {
-        copy_refuse(t, s, "its columns are no multiple of 16 bytes");
-        return false;
-    }
+    } else if (!lines_layout(t, tile, s->copy.from == TL_GLOBAL, &x->layout))
+        return copy_refuse(t, s, "its columns are no multiple of 16 bytes");
     x->shape = emit_shape_of(&x->layout, true);
     x->is_full = layout_is_full(&x->layout);
     if (shared) {
@@ -90,10 +86,8 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
         bool widens = x->bytes == 1 && tl_type_bytes(shared->type) == 2;
         x->widens_to = widens ? shared : NULL;
         if (fit.status != LAYOUT_OK || x->access.bytes != 16 ||
-            (shared->type != tile->type && !widens)) {
-            copy_refuse(t, s, "its two sides do not share 16-byte units");
-            return false;
-        }
+            (shared->type != tile->type && !widens))
+            return copy_refuse(t, s, "its two sides do not share 16-byte units");
         check_units(x);
     }
     bool has_global = s->copy.from == TL_GLOBAL || s->copy.to == TL_GLOBAL;
@@ -109,15 +103,6 @@ static str place_text(emit *t, const char *own, int step, const char *index) {
 void lines_declare_own(lines *x) {
     emit_fresh_place(x->t, x->s);
     emit_declare_place(x->t, &x->layout, STR("row"), STR("column"));
-}
-
-void lines_declare_shared(lines *x, const char *name, str slot) {
-    emit *t = x->t;
-    emit_text(t, "unsigned %s = %.*s;", name, STR_ARGS(slot));
-    emit_open(t, "{");
-    str own = emit_own_address(t, &x->access.threads);
-    emit_text(t, "%s += %.*s;", name, STR_ARGS(own));
-    emit_close(t);
 }
 
 /* Do so many of a thread's units, one below the other, lie in one section of the rows, whichever

@@ -13,32 +13,18 @@ static layout in_fours(const layout *alternating) {
  */
 static bool pair_address(emit *t, const tl_statement *s, const emit_tile *registers,
                          const emit_tile *shared, str slot, str *address) {
-    int bytes = tl_type_bytes(shared->type), swizzle;
+    int bytes = tl_type_bytes(shared->type);
     bool fours = registers->shape.alternates;
     int together = (fours ? 4 : 2) * bytes;
     layout from = fours ? in_fours(&registers->layout) : registers->layout;
     access_copy access;
     layout_fit fit = access_copy_make(&from, &shared->store, together, &access);
-    if (emit_is_bytes(registers) || fit.status != LAYOUT_OK || access.bytes != together) {
-        copy_refuse(t, s, "its elements do not lie in pairs on both sides");
-        return false;
-    }
-    swizzle = access.threads.swizzle_bytes;
+    if (emit_is_bytes(registers) || fit.status != LAYOUT_OK || access.bytes != together)
+        return copy_refuse(t, s, "its elements do not lie in pairs on both sides");
     emit_fresh_thread(t);
-    emit_text(t, "unsigned place = %.*s;", STR_ARGS(slot));
-    emit_open(t, "{");
-    str own = emit_own_address(t, &access.threads);
-    emit_text(t, "place += %.*s;", STR_ARGS(own));
-    emit_close(t);
-    int step = (fours ? 16 : 8) * bytes;
-    str text;
-    if (swizzle > SHARED_UNIT_BYTES) {
-        str along = emit_format(t, "%d * n8", step);
-        text = emit_format(t, "(place ^ (%d * n8 & %d)) + %.*s", step, swizzle - 1,
-                           STR_ARGS(emit_beyond(t, &access.threads, along)));
-    } else {
-        text = emit_format(t, "place + %d * n8", step);
-    }
+    emit_declare_address(t, "place", slot, &access.threads);
+    str along = emit_format(t, "%d * n8", (fours ? 16 : 8) * bytes);
+    str text = emit_along(t, &access.threads, STR("place"), along, true);
     if (registers->shape.down > 1)
         text = emit_format(t, "%.*s + %d * m16", STR_ARGS(text), 16 * access.threads.pitch_bytes);
     *address = emit_format(t, "%.*s + %d * half", STR_ARGS(text), 8 * access.threads.pitch_bytes);
@@ -119,16 +105,9 @@ static void check_matrices(const emit_tile *from, const shared_layout *l, int st
 }
 
 static str matrices_address(emit *t, const shared_layout *l, const char *n16) {
-    int swizzle = l->swizzle_bytes;
-    if (swizzle == SHARED_UNIT_BYTES) return emit_format(t, "target + 32 * %s", n16);
-    if (!l->panels) {
-        return emit_format(t, "(target ^ (32 * %s & %d)) + (32 * %s & ~%d)", n16, swizzle - 1, n16,
-                           swizzle - 1);
-    }
-    str at = emit_format(t, "(target ^ (32 * %s & %d))", n16, swizzle - 1);
-    if (l->panels == 1) return at;
-    return emit_format(t, "%.*s + 32 * %s / %d * %d", STR_ARGS(at), n16, swizzle,
-                       shared_panel_bytes(l));
+    access_threads threads = {.swizzle_bytes = l->swizzle_bytes,
+                              .panel_bytes = l->panels ? (int)shared_panel_bytes(l) : 0};
+    return emit_along(t, &threads, STR("target"), emit_format(t, "32 * %s", n16), l->panels != 1);
 }
 
 static str packed_pair(emit *t, const emit_tile *from, tl_type type, str n8, int half) {
@@ -194,16 +173,12 @@ void copy_matrices_to_shared(emit *t, const tl_statement *s, const emit_tile *fr
 /* The loads of 16 contracted columns a step; of 8 where 'is_tail', the last ones of an odd number.
  */
 static void ldmatrix_step(emit *t, const emit_tile *to, const access_operand *o, bool is_tail) {
-    int swizzle = o->threads.swizzle_bytes;
     str name = to->name, k = is_tail ? emit_format(t, "%d", o->k8 - 1) : STR("2 * k16");
     if (is_tail) emit_open(t, "{");
     else emit_loop(t, "k16", o->k8 / 2);
     emit_loop(t, "m16", to->shape.down);
     str along = emit_format(t, "%.*s * 16", STR_ARGS(k));
-    str at = swizzle > SHARED_UNIT_BYTES
-                 ? emit_format(t, "(source ^ (%.*s & %d)) + %.*s", STR_ARGS(along), swizzle - 1,
-                               STR_ARGS(emit_beyond(t, &o->threads, along)))
-                 : emit_format(t, "source + %.*s", STR_ARGS(along));
+    str at = emit_along(t, &o->threads, STR("source"), along, true);
     if (to->shape.down > 1)
         at = emit_format(t, "%.*s + %d * m16", STR_ARGS(at), 16 * o->threads.pitch_bytes);
     str first = emit_format(t, "%.*s[m16][%.*s]", STR_ARGS(name), STR_ARGS(k));
@@ -233,11 +208,7 @@ static bool ldmatrix_to_fragments(emit *t, const emit_tile *from, const emit_til
     }
     emit_open(t, "{");
     emit_fresh_thread(t);
-    emit_text(t, "unsigned source = %.*s;", STR_ARGS(emit_held(t, from)));
-    emit_open(t, "{");
-    str own = emit_own_address(t, &o.threads);
-    emit_text(t, "source += %.*s;", STR_ARGS(own));
-    emit_close(t);
+    emit_declare_address(t, "source", emit_held(t, from), &o.threads);
     if (o.k8 >= 2) ldmatrix_step(t, to, &o, false);
     if (o.k8 % 2) ldmatrix_step(t, to, &o, true);
     emit_close(t);

@@ -20,8 +20,7 @@ typedef struct box {
 } box;
 
 static bool refuse(box *x, const char *why) {
-    copy_refuse(x->t, x->s, why);
-    return false;
+    return copy_refuse(x->t, x->s, why);
 }
 
 static void add_dimension(box *x, int axis, int taken, int panel, bool is_number) {
@@ -30,31 +29,32 @@ static void add_dimension(box *x, int axis, int taken, int panel, bool is_number
         .axis = axis, .box = taken, .panel = panel, .is_panel_number = is_number};
 }
 
+/* The length of the contiguous axis; negative: it is not known. */
+static int64_t known_length(const box *x) {
+    const ftl_formula *extent = &x->tensor->axes[x->corner.column_axis].extent;
+    bool known = extent->step_count == 1 && extent->steps[0].op == FTL_PUSH_INTEGER;
+    return known ? extent->steps[0].integer : -1;
+}
+
 /* Is the contiguous axis known to be cut into whole panels? */
 static bool panels_are_whole(const box *x) {
-    const ftl_formula *extent = &x->tensor->axes[x->corner.column_axis].extent;
-    if (extent->step_count != 1 || extent->steps[0].op != FTL_PUSH_INTEGER) return false;
     emit_value at = x->corner.at[x->corner.column_axis];
-    return extent->steps[0].integer % x->columns == 0 && at.low == at.high &&
+    return known_length(x) >= 0 && known_length(x) % x->columns == 0 && at.low == at.high &&
            at.low % x->columns == 0;
 }
 
 /* The unit stores whole 16 bytes of the contiguous axis: its end may be between them only. */
 static bool ends_at_units(const box *x) {
-    const ftl_formula *extent = &x->tensor->axes[x->corner.column_axis].extent;
-    bool known = extent->step_count == 1 && extent->steps[0].op == FTL_PUSH_INTEGER;
-    int64_t bytes = (int64_t)ftl_type_bytes(x->tensor->type);
-    return known && extent->steps[0].integer * bytes % SHARED_UNIT_BYTES == 0;
+    int64_t bytes = known_length(x) * (int64_t)ftl_type_bytes(x->tensor->type);
+    return bytes >= 0 && bytes % SHARED_UNIT_BYTES == 0;
 }
 
 /* Does the tile reach to the end of the contiguous axis, or past it? What an open panel has there
  * stays where it is.
  */
 static bool ends_at_axis(const box *x) {
-    const ftl_formula *extent = &x->tensor->axes[x->corner.column_axis].extent;
     emit_value at = x->corner.at[x->corner.column_axis];
-    bool known = extent->step_count == 1 && extent->steps[0].op == FTL_PUSH_INTEGER;
-    return known && at.low + x->tile->columns >= extent->steps[0].integer;
+    return known_length(x) >= 0 && at.low + x->tile->columns >= known_length(x);
 }
 
 static bool make_box(box *x, bool loads) {
@@ -67,14 +67,12 @@ static bool make_box(box *x, bool loads) {
     if (ftl_type_bytes(x->tensor->type) != (size_t)tl_type_bytes(tile->type) ||
         tile->store.by_columns)
         return refuse(x, "tma changes neither types nor the order of elements");
-    if (!loads && !ends_at_units(x)) {
+    if (!loads && !ends_at_units(x))
         return refuse(x, "tma stores whole 16 bytes: the contiguous axis must be known to be a "
                          "multiple of them");
-    }
-    if (!loads && shared_is_open(&tile->store) && !ends_at_axis(x)) {
+    if (!loads && shared_is_open(&tile->store) && !ends_at_axis(x))
         return refuse(x, "tma stores whole panels: one that is not full must lie at the end of the "
                          "contiguous axis");
-    }
     int shares = 1;
     if (!loads && tile->bound->is_shared_out)
         shares = emit_is_by_warps(tile) ? t->now->warps : t->now->executors;

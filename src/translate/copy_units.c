@@ -20,13 +20,6 @@ static void async_unit(lines *x, lines_cut cut) {
     }
 }
 
-static void one_line(emit *t, const char *condition, str action) {
-    emit_text(t, "%s", condition);
-    t->indent++;
-    emit_text(t, "%.*s", STR_ARGS(action));
-    t->indent--;
-}
-
 static void load_unit(lines *x, lines_cut cut) {
     emit *t = x->t;
     str unit = lines_unit(x), source = lines_pointer(x, "source");
@@ -38,16 +31,12 @@ static void load_unit(lines *x, lines_cut cut) {
     } else if (cut == LINES_OR_NONE) {
         str zero = emit_format(t, "%.*s[0] = %.*s[1] = %.*s[2] = %.*s[3] = 0;", STR_ARGS(unit),
                                STR_ARGS(unit), STR_ARGS(unit), STR_ARGS(unit));
-        one_line(t, str_copy_z(t->memory, emit_format(t, "if (%.*s)", STR_ARGS(lines_guard(x)))),
-                 whole);
-        one_line(t, "else", zero);
+        emit_either(t, lines_guard(x), whole, zero);
     } else {
         str part = emit_format(t, "%.*s_part%s(%.*s, %.*s, left);", STR_ARGS(load),
                                lines_elements(x), STR_ARGS(unit), STR_ARGS(source));
         lines_declare_left(x);
-        one_line(t, str_copy_z(t->memory, emit_format(t, "if (left >= %d)", x->shape.elements)),
-                 whole);
-        one_line(t, "else", part);
+        emit_either(t, emit_format(t, "left >= %d", x->shape.elements), whole, part);
     }
 }
 
@@ -68,10 +57,6 @@ static void gather_unit(lines *x, lines_cut cut) {
 }
 
 /* --- to global memory ------------------------------------------------------------------------- */
-
-static void store_whole_unit(lines *x, str store, str target, str unit) {
-    emit_text(x->t, "%.*s(%.*s, %.*s);", STR_ARGS(store), STR_ARGS(target), STR_ARGS(unit));
-}
 
 static bool adds(const lines *x) {
     return x->s->copy.target_kind == TL_ACCUMULATE;
@@ -106,18 +91,14 @@ static void store_unit(lines *x, lines_cut cut) {
                   STR_ARGS(lines_shared(x, "source")));
     }
     str store = wrapper(x);
+    str whole =
+        emit_format(t, "%.*s(%.*s, %.*s);", STR_ARGS(store), STR_ARGS(target), STR_ARGS(unit));
     if (cut == LINES_PART) {
-        emit_text(t, "if (left >= %d)", x->shape.elements);
-        t->indent++;
-        store_whole_unit(x, store, target, unit);
-        t->indent--;
-        emit_text(t, "else");
-        t->indent++;
-        emit_text(t, "%.*s_part%s(%.*s, %.*s, left);", STR_ARGS(store),
-                  adds(x) ? "" : lines_elements(x), STR_ARGS(target), STR_ARGS(unit));
-        t->indent--;
+        str part = emit_format(t, "%.*s_part%s(%.*s, %.*s, left);", STR_ARGS(store),
+                               adds(x) ? "" : lines_elements(x), STR_ARGS(target), STR_ARGS(unit));
+        emit_either(t, emit_format(t, "left >= %d", x->shape.elements), whole, part);
     } else {
-        store_whole_unit(x, store, target, unit);
+        emit_text(t, "%.*s", STR_ARGS(whole));
     }
     if (cut != LINES_WHOLE) emit_close(t);
 }
@@ -289,8 +270,8 @@ void copy_in_lines(emit *t, const tl_statement *s, const emit_tile *from, const 
     emit_open(t, "{");
     lines_declare_own(&x);
     if (is_global) copy_declare_rest(t, &x.address);
-    if (fills) lines_declare_shared(&x, "target", emit_fill_place(t, s, to));
-    else if (shared) lines_declare_shared(&x, "source", emit_held(t, from));
+    if (fills) emit_declare_address(t, "target", emit_fill_place(t, s, to), &x.access.threads);
+    else if (shared) emit_declare_address(t, "source", emit_held(t, from), &x.access.threads);
     if (is_global) lines_declare_pointer(&x, from ? "target" : "source");
     if (!is_global) lines_loop(&x, LINES_WHOLE, fills ? put_unit : take_unit);
     else if (from) lines_loop_to_ends(&x, store_unit);

@@ -59,10 +59,9 @@ static bool fits_frame(const emit_tile *tile, const emit_tile *frame) {
 }
 
 bool elements_refuse(emit *t, const tl_statement *s, const char *why) {
-    emit_unsupported(t, s->range,
-                     emit_format(t, "Compute %s", tl_operation_name(s->compute.operation)), "%s",
-                     why);
-    return false;
+    return emit_unsupported(t, s->range,
+                            emit_format(t, "Compute %s", tl_operation_name(s->compute.operation)),
+                            "%s", why);
 }
 
 /* A place counts along the whole axis: the tile has all of it, or the statement says where it lies.

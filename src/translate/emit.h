@@ -260,6 +260,7 @@ void emit_declare(emit *t, str declares, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void emit_open(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void emit_else(emit *t);
+void emit_either(emit *t, str condition, str line, str otherwise);
 void emit_close(emit *t);
 void emit_close_branch(emit *t);                          /* of an `if` without else */
 void emit_header(emit *t, const tl_statement *s);         /* the statement as a comment */
@@ -275,7 +276,8 @@ bool emit_mentions(str text, str name); /* as a whole word */
 bool emit_is_comment(const emit_line *line);
 /* The text with a value for a variable; [m16], the subscript of the only row tile, goes. */
 str emit_with(emit *t, str text, str variable, str value);
-void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)
+/* Says why there is no translation; false. */
+bool emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
 str emit_format(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -393,8 +395,11 @@ str emit_array_parameter(emit *t, const emit_tile *tile, str name);
 str emit_element(emit *t, const emit_tile *tile, const emit_shape *frame, int e);
 const char *emit_type_word(tl_type type); /* f16, bf16, f32, i32: suffix of wrappers */
 bool emit_tile_partial_at(emit *t, const tl_statement *s, const emit_tile *tile);
-/* The expressions for a tile's own address in shared memory, see layout/access.h. */
-str emit_own_address(emit *t, const access_threads *threads);
+/* Declares a thread's own address in a slot of a tile in shared memory, see layout/access.h. */
+void emit_declare_address(emit *t, const char *name, str slot, const access_threads *threads);
+/* The address so many bytes along a line, a product, from there on; past a swizzle's bytes or not.
+ */
+str emit_along(emit *t, const access_threads *threads, str address, str along, bool goes_beyond);
 /* The text of access_beyond for the multiple of swizzle_bytes in 'byte', a product. */
 str emit_beyond(emit *t, const access_threads *threads, str byte);
 

@@ -103,8 +103,9 @@ static emit_value relation(emit *t, const tl_expr *e, emit_value a, emit_value b
         a.precedence = b.precedence = VALUES_PREFIX;
     }
     emit_value out = {.precedence = precedence, .is_condition = true, .low = 0, .high = 1};
-    out.text = emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, precedence + 1)),
-                           tl_operator_text(e->operator), STR_ARGS(emit_within(t, b, precedence + 1)));
+    out.text =
+        emit_format(t, "%.*s %s %.*s", STR_ARGS(emit_within(t, a, precedence + 1)),
+                    tl_operator_text(e->operator), STR_ARGS(emit_within(t, b, precedence + 1)));
     return out;
 }
 

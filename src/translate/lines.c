@@ -66,6 +66,19 @@ void emit_open(emit *t, const char *format, ...) {
     t->indent++;
 }
 
+/* A line in the reach of the one before it. */
+static void put_under(emit *t, str head, str line) {
+    emit_text(t, "%.*s", STR_ARGS(head));
+    t->indent++;
+    emit_text(t, "%.*s", STR_ARGS(line));
+    t->indent--;
+}
+
+void emit_either(emit *t, str condition, str line, str otherwise) {
+    put_under(t, emit_format(t, "if (%.*s)", STR_ARGS(condition)), line);
+    put_under(t, STR("else"), otherwise);
+}
+
 void emit_else(emit *t) {
     t->indent--;
     emit_open(t, "} else {");
@@ -264,7 +277,7 @@ str emit_format(emit *t, const char *format, ...) {
     return text;
 }
 
-void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...) {
+bool emit_unsupported(emit *t, diag_range range, str what, const char *why, ...) {
     va_list arguments;
     va_start(arguments, why);
     str reason = str_format_list(t->memory, why, arguments);
@@ -274,7 +287,8 @@ void emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)
     for (const diag *d = t->diags->first; d; d = d->next) {
         if (d->id == DIAG_TRANSLATE_UNSUPPORTED && d->range.begin == range.begin &&
             d->range.end == range.end && str_ends(d->message, reason))
-            return;
+            return false;
     }
     diag_report(t->diags, DIAG_TRANSLATE_UNSUPPORTED, range, what, t->gpu->word, reason);
+    return false;
 }

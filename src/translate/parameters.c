@@ -302,8 +302,8 @@ static void add_parameter_comment(const tl_statement *s, text_buffer *out) {
 static void add_tensor(emit *t, const ftl_plan_tensor *tensor, text_buffer *out) {
     str name = emit_clean(t, str_from(tensor->name));
     const tl_statement *s = parameter_named(t, tensor->name);
-    text_format(out, "    %s%.*s;",
-                emit_pointer_type(s->parameter.type, tensor->role != FTL_INPUT), STR_ARGS(name));
+    text_format(out, "    %s%.*s;", emit_pointer_type(s->parameter.type, tensor->role != FTL_INPUT),
+                STR_ARGS(name));
     add_parameter_comment(s, out);
     bool has_long = false;
     for (int i = 0; i < tensor->axis_count; i++) {

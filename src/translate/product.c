@@ -25,8 +25,8 @@ typedef struct product {
     bool starts;
 } product;
 
-static void refuse(product *p, str what, const char *why) {
-    emit_unsupported(p->t, p->s->range, what, "%s", why);
+static bool refuse(product *p, str what, const char *why) {
+    return emit_unsupported(p->t, p->s->range, what, "%s", why);
 }
 
 static bool left_is_permuted(const product *p) {
@@ -44,67 +44,50 @@ static bool shared_side(product *p, side *x, bool right) {
     access_operand_request request = {.right = right,
                                       .contracted_is_rows = x->contracted_is_rows,
                                       .in_order = p->is_across && right && !left_is_permuted(p)};
-    if (!emit_divide_operand(p->t, l, &request)) {
-        refuse(p, p->target->name, "warpgroups side by side multiply asynchronously alone");
-        return false;
-    }
+    if (!emit_divide_operand(p->t, l, &request))
+        return refuse(p, p->target->name, "warpgroups side by side multiply asynchronously alone");
     layout_fit fit = access_operand_make(&request, &x->tile->store, &x->operand);
     if (fit.status == LAYOUT_OK) return true;
-    emit_unsupported(p->t, p->s->range, x->tile->name, "%d does not fit a multiple of %d",
-                     fit.found, fit.multiple);
-    return false;
+    return emit_unsupported(p->t, p->s->range, x->tile->name, "%d does not fit a multiple of %d",
+                            fit.found, fit.multiple);
 }
 
 static bool make_side(product *p, const tl_operand *operand, side *x, bool right) {
     x->tile = emit_tile_of(p->t, operand->value);
-    if (!x->tile || x->tile->is_vector) {
-        refuse(p, tl_expr_text(p->t->memory, operand->value),
-               "an operand of GEMM is a matrix tile");
-        return false;
-    }
+    if (!x->tile || x->tile->is_vector)
+        return refuse(p, tl_expr_text(p->t->memory, operand->value),
+                      "an operand of GEMM is a matrix tile");
     x->in_registers = x->tile->space == TL_REGISTER;
     x->contracted_is_rows = right != operand->is_transposed;
     if (right)
         p->is_across = tl_type_bytes(x->tile->type) == 1 &&
                        tl_lies_across(operand, true, x->tile->tile->allocation);
     if (x->in_registers &&
-        (right || operand->is_transposed || !x->tile->is_packed || x->tile->shape.is_lines)) {
-        refuse(p, x->tile->name,
-               "from registers only a left operand in mma_A, not transposed, has an atom");
-        return false;
-    }
+        (right || operand->is_transposed || !x->tile->is_packed || x->tile->shape.is_lines))
+        return refuse(p, x->tile->name,
+                      "from registers only a left operand in mma_A, not transposed, has an atom");
     return x->in_registers || shared_side(p, x, right);
 }
 
 static bool make_product(product *p) {
     const tl_compute *c = &p->s->compute;
     p->target = emit_target_of(p->t, p->s);
-    if (!p->target || p->target->space != TL_REGISTER || p->target->is_vector) {
-        refuse(p, STR("this GEMM"), "the result is a tile in registers as mma_C");
-        return false;
-    }
-    if (c->is_async) {
-        refuse(p, STR("an asynchronous GEMM"),
-               "its instructions are not in the table of atoms yet");
-        return false;
-    }
+    if (!p->target || p->target->space != TL_REGISTER || p->target->is_vector)
+        return refuse(p, STR("this GEMM"), "the result is a tile in registers as mma_C");
+    if (c->is_async)
+        return refuse(p, STR("an asynchronous GEMM"),
+                      "its instructions are not in the table of atoms yet");
     if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true))
         return false;
-    if (p->target->type != atom_sum_type(p->a.tile->type)) {
-        refuse(p, STR("this GEMM"), "the result is an f32 tile, of i8 an i32 tile");
-        return false;
-    }
+    if (p->target->type != atom_sum_type(p->a.tile->type))
+        return refuse(p, STR("this GEMM"), "the result is an f32 tile, of i8 an i32 tile");
     const atom_product *atom = atom_find_product(c->atom, p->a.tile->type, NULL);
-    if (!atom || !atom->wrapper || p->a.tile->type != p->b.tile->type) {
-        refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
-               "there is no such product of these types");
-        return false;
-    }
-    if (!gpu_has(p->t->gpu, atom->feature)) {
-        refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
-               "this GPU has no such instruction");
-        return false;
-    }
+    if (!atom || !atom->wrapper || p->a.tile->type != p->b.tile->type)
+        return refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
+                      "there is no such product of these types");
+    if (!gpu_has(p->t->gpu, atom->feature))
+        return refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
+                      "this GPU has no such instruction");
     bool is_bytes = tl_type_bytes(atom->type) == 1;
     p->wide = atom->k == 16 || is_bytes ? atom : NULL;
     p->narrow = is_bytes ? NULL : atom_narrow_product(atom);
@@ -118,10 +101,8 @@ static bool make_product(product *p) {
     int b_across = p->is_across ? 2 * p->b.operand.mn8 : p->b.operand.mn8;
     bool comes_alike = p->is_across == p->target->shape.alternates;
     if (a_k8 != p->k8 || a_down != p->down || b_across != p->across || !comes_alike ||
-        (is_bytes && p->k8 % 2)) {
-        refuse(p, STR("this GEMM"), "the shares of a warp do not fit one another");
-        return false;
-    }
+        (is_bytes && p->k8 % 2))
+        return refuse(p, STR("this GEMM"), "the shares of a warp do not fit one another");
     return true;
 }
 
@@ -132,20 +113,13 @@ static bool make_product(product *p) {
  */
 static str step_text(emit *t, const access_operand *o, str address, str mn, str k) {
     str along = o->transposed ? mn : k, lines = o->transposed ? k : mn;
-    int swizzle = o->threads.swizzle_bytes, line_bytes = 8 * o->threads.pitch_bytes;
+    int line_bytes = 8 * o->threads.pitch_bytes;
     bool moves_along = !str_is(along, "0"), moves_lines = !str_is(lines, "0");
     str text = address;
-    if (moves_along && swizzle > SHARED_UNIT_BYTES) {
-        text = emit_format(t, "(%.*s ^ (%.*s * 16 & %d))", STR_ARGS(text), STR_ARGS(along),
-                           swizzle - 1);
-        int bytes = (o->transposed ? o->mn8 : o->k8) * 16;
-        if (bytes > swizzle)
-            text = emit_format(t, "%.*s + %.*s", STR_ARGS(text),
-                               STR_ARGS(emit_beyond(t, &o->threads,
-                                                    emit_format(t, "%.*s * 16", STR_ARGS(along)))));
-    } else if (moves_along) {
-        text = emit_format(t, "%.*s + %.*s * 16", STR_ARGS(text), STR_ARGS(along));
-    }
+    bool goes_beyond = (o->transposed ? o->mn8 : o->k8) * 16 > o->threads.swizzle_bytes;
+    if (moves_along)
+        text = emit_along(t, &o->threads, text, emit_format(t, "%.*s * 16", STR_ARGS(along)),
+                          goes_beyond);
     if (moves_lines)
         text = emit_format(t, "%.*s + %.*s * %d", STR_ARGS(text), STR_ARGS(lines), line_bytes);
     return text;
@@ -171,16 +145,10 @@ static void check_steps(const access_operand *o) {
 
 static void emit_load(emit *t, const access_operand *o, const char *const names[], int count,
                       str address) {
-    const char *trans = o->transposed ? "_trans" : "";
-    if (count == 4) {
-        emit_text(t, "ftl_ldmatrix_x4%s(%s, %s, %s, %s, %.*s);", trans, names[0], names[1],
-                  names[2], names[3], STR_ARGS(address));
-    } else if (count == 2) {
-        emit_text(t, "ftl_ldmatrix_x2%s(%s, %s, %.*s);", trans, names[0], names[1],
-                  STR_ARGS(address));
-    } else {
-        emit_text(t, "ftl_ldmatrix_x1%s(%s, %.*s);", trans, names[0], STR_ARGS(address));
-    }
+    str all = STR("");
+    for (int i = 0; i < count; i++) all = emit_format(t, "%.*s%s, ", STR_ARGS(all), names[i]);
+    emit_text(t, "ftl_ldmatrix_x%d%s(%.*s%.*s);", count, o->transposed ? "_trans" : "",
+              STR_ARGS(all), STR_ARGS(address));
 }
 
 /* --- one step of the contraction -------------------------------------------------------------- */
@@ -215,8 +183,8 @@ static str left_register(product *p, const step *at, int k, int half) {
     return emit_format(t, "%.*s[m16][%.*s + 1][%d]", STR_ARGS(name), STR_ARGS(at->k), half);
 }
 
-static void emit_mma(product *p, const step *at, const atom_product *atom, int first_k, str column,
-                     const char *b0, const char *b1, bool start) {
+static str mma_text(product *p, const step *at, const atom_product *atom, int first_k, str column,
+                    const char *b0, const char *b1, bool start) {
     emit *t = p->t;
     str a = emit_format(t, "%.*s, %.*s", STR_ARGS(left_register(p, at, first_k, 0)),
                         STR_ARGS(left_register(p, at, first_k, 1)));
@@ -225,9 +193,9 @@ static void emit_mma(product *p, const step *at, const atom_product *atom, int f
                         STR_ARGS(left_register(p, at, 1, 1)));
     }
     str b = atom == p->wide ? emit_format(t, "%s, %s", b0, b1) : str_from(b0);
-    emit_text(t, "%s_%s_%s%s(%.*s[m16][%.*s], %.*s, %.*s);", atom->wrapper, atom->word,
-              emit_type_word(atom->type), start ? "_start" : "", STR_ARGS(p->target->name),
-              STR_ARGS(column), STR_ARGS(a), STR_ARGS(b));
+    return emit_format(t, "%s_%s_%s%s(%.*s[m16][%.*s], %.*s, %.*s);", atom->wrapper, atom->word,
+                       emit_type_word(atom->type), start ? "_start" : "", STR_ARGS(p->target->name),
+                       STR_ARGS(column), STR_ARGS(a), STR_ARGS(b));
 }
 
 static void column_products(product *p, const step *at, str column, const char *b0,
@@ -238,20 +206,11 @@ static void column_products(product *p, const step *at, str column, const char *
     for (int k = 0; k < (both ? 1 : at->k_count); k++) {
         const atom_product *atom = both ? p->wide : p->narrow;
         const char *b = k ? b1 : b0;
-        if (p->starts && k == 0 && at->is_first) {
-            emit_mma(p, at, atom, k, column, b, b1, true);
-        } else if (p->starts && k == 0 && at->may_be_first) {
-            emit_text(t, "if (k16 == 0)");
-            t->indent++;
-            emit_mma(p, at, atom, k, column, b, b1, true);
-            t->indent--;
-            emit_text(t, "else");
-            t->indent++;
-            emit_mma(p, at, atom, k, column, b, b1, false);
-            t->indent--;
-        } else {
-            emit_mma(p, at, atom, k, column, b, b1, false);
-        }
+        bool starts = p->starts && k == 0, is_asked = starts && !at->is_first && at->may_be_first;
+        str start = mma_text(p, at, atom, k, column, b, b1, true);
+        str more = mma_text(p, at, atom, k, column, b, b1, false);
+        if (is_asked) emit_either(t, STR("k16 == 0"), start, more);
+        else emit_text(t, "%.*s", STR_ARGS(starts && at->is_first ? start : more));
     }
     emit_close(t);
 }
@@ -365,11 +324,7 @@ static void own_addresses(product *p, side *x, const char *name) {
     if (x->in_registers) return;
     check_steps(&x->operand);
     x->address = str_from(name);
-    emit_text(t, "unsigned %s = %.*s;", name, STR_ARGS(emit_held(t, x->tile)));
-    emit_open(t, "{");
-    str own = emit_own_address(t, &x->operand.threads);
-    emit_text(t, "%s += %.*s;", name, STR_ARGS(own));
-    emit_close(t);
+    emit_declare_address(t, name, emit_held(t, x->tile), &x->operand.threads);
 }
 
 void emit_product_statement(emit *t, const tl_statement *s) {
@@ -426,15 +381,14 @@ void emit_sum_by_ones(emit *t, const tl_statement *s) {
     emit_loop(t, "m16", from->shape.down);
     emit_text(t, "float sums[4];");
     emit_loop(t, "k16", from->shape.across / 4);
-    for (int start = 1; start >= 0; start--) {
-        emit_text(t, start ? "if (k16 == 0)" : "else");
-        t->indent++;
-        emit_text(t,
-                  "ftl_mma_m16n8k32_%s%s(sums, %s[m16][2 * k16][0], %s[m16][2 * k16][1], "
-                  "%s[m16][2 * k16 + 1][0], %s[m16][2 * k16 + 1][1], %s, %s);",
-                  type, start ? "_start" : "", name, name, name, name, one, one);
-        t->indent--;
-    }
+    str lines[2];
+    for (int start = 0; start < 2; start++)
+        lines[start] =
+            emit_format(t,
+                        "ftl_mma_m16n8k32_%s%s(sums, %s[m16][2 * k16][0], %s[m16][2 * k16][1], "
+                        "%s[m16][2 * k16 + 1][0], %s[m16][2 * k16 + 1][1], %s, %s);",
+                        type, start ? "_start" : "", name, name, name, name, one, one);
+    emit_either(t, STR("k16 == 0"), lines[1], lines[0]);
     emit_close(t);
     emit_loop(t, "half", 2);
     str at = emit_element(t, to, &to->shape, 0);

@@ -26,8 +26,7 @@ typedef struct product {
 } product;
 
 static bool refuse(product *p, str what, const char *why) {
-    emit_unsupported(p->t, p->s->range, what, "%s", why);
-    return false;
+    return emit_unsupported(p->t, p->s->range, what, "%s", why);
 }
 
 /* --- operands --------------------------------------------------------------------------------- */
@@ -44,10 +43,9 @@ static str low_name(emit *t, const emit_tile *tile, bool right, const descriptor
 static bool make_side(product *p, const tl_operand *operand, side *x, bool right) {
     emit *t = p->t;
     x->tile = emit_tile_of(t, operand->value);
-    if (!x->tile || x->tile->is_vector) {
+    if (!x->tile || x->tile->is_vector)
         return refuse(p, tl_expr_text(t->memory, operand->value),
                       "an operand of GEMM is a matrix tile");
-    }
     x->in_registers = x->tile->space == TL_REGISTER;
     if (x->in_registers) {
         bool fits = !right && !operand->is_transposed && x->tile->is_packed &&
@@ -57,16 +55,14 @@ static bool make_side(product *p, const tl_operand *operand, side *x, bool right
                               "has an atom");
     }
     layout_fit fit = descriptor_make(&x->tile->store, right != operand->is_transposed, &x->d);
-    if (fit.status == LAYOUT_BAD_ORDER) {
+    if (fit.status == LAYOUT_BAD_ORDER)
         return refuse(p, x->tile->name,
                       "an asynchronous product of 8 bits reads tiles whose contracted axis is the "
                       "contiguous one");
-    }
-    if (fit.status != LAYOUT_OK) {
+    if (fit.status != LAYOUT_OK)
         return refuse(p, x->tile->name,
                       "an asynchronous product reads tiles swizzled 32, 64 or 128, in multiples "
                       "of 32 bytes along the contracted axis");
-    }
     assert(descriptor_agrees(&x->d));
     x->low = low_name(t, x->tile, right, &x->d, p->across);
     return true;
@@ -83,21 +79,18 @@ static bool make_product(product *p) {
     const tl_layout *l = &p->target->tile->allocation->allocate.layout;
     p->across = model_spread_of(r, l).across;
     if (r->executor_warps != MODEL_WARPGROUP || p->target->shape.down != 1 ||
-        p->target->rows != ROWS * (r->executors / p->across) || r->first_warp % MODEL_WARPGROUP) {
+        p->target->rows != ROWS * (r->executors / p->across) || r->first_warp % MODEL_WARPGROUP)
         return refuse(p, p->target->name, "a warpgroup has 64 rows of an asynchronous product");
-    }
     if (!make_side(p, &c->operands[0], &p->a, false) || !make_side(p, &c->operands[1], &p->b, true))
         return false;
     const atom_product *atom = atom_find_product(c->atom, p->a.tile->type, &p->width);
     if (!atom || !atom->wrapper || !atom->is_async || !atom_has_width(atom, p->width) ||
-        p->a.tile->type != p->b.tile->type) {
+        p->a.tile->type != p->b.tile->type)
         return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
                       "there is no such asynchronous product of these types");
-    }
-    if (!gpu_has(t->gpu, atom->feature)) {
+    if (!gpu_has(t->gpu, atom->feature))
         return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
                       "this GPU has no such instruction");
-    }
     p->atom = atom;
     int deep = p->a.in_registers ? p->a.tile->columns : p->a.d.k;
     int high = p->a.in_registers ? p->a.tile->rows : p->a.d.mn;
@@ -106,9 +99,8 @@ static bool make_product(product *p) {
     bool is_one = p->pieces == 1 && p->across == 1;
     bool pieces_fit = columns % p->width == 0 && (is_one || p->width % p->b.d.mn_unit == 0);
     if (deep != p->b.d.k || high != p->target->rows || p->b.d.mn != p->target->columns ||
-        deep % atom->k || !pieces_fit) {
+        deep % atom->k || !pieces_fit)
         return refuse(p, STR("this GEMM"), "the shapes do not fit one another and the atom");
-    }
     p->steps = deep / atom->k;
     p->step = atom->k == DESCRIPTOR_DEPTH_BYTES ? "k32" : "k16";
     return true;

@@ -80,20 +80,17 @@ bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit f
 static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     const tl_layout *l = &s->allocate.layout;
     int bytes = tl_type_bytes(tile->type);
-    if (l->kind != TL_MMA_A && l->kind != TL_MMA_C && l->kind != TL_LINES) {
-        emit_unsupported(t, s->range, tile->name,
-                         "a matrix in registers is mma_A, mma_C or lines; a right operand is read "
-                         "from shared memory");
-        return false;
-    }
+    if (l->kind != TL_MMA_A && l->kind != TL_MMA_C && l->kind != TL_LINES)
+        return emit_unsupported(
+            t, s->range, tile->name,
+            "a matrix in registers is mma_A, mma_C or lines; a right operand is read "
+            "from shared memory");
     bool is_quads = bytes == 1 && l->kind != TL_LINES;
     bool is_turned = l->is_permuted && l->kind != TL_MMA_C && bytes > 1;
-    if (is_turned || (is_quads && tile->columns % (16 * (l->over_columns ? l->over_columns : 1)))) {
-        emit_unsupported(t, s->range, tile->name,
-                         is_turned ? "permuted operands of 16 bits have no atoms"
-                                   : "8-bit fragments have multiples of 16 columns");
-        return false;
-    }
+    if (is_turned || (is_quads && tile->columns % (16 * (l->over_columns ? l->over_columns : 1))))
+        return emit_unsupported(t, s->range, tile->name,
+                                is_turned ? "permuted operands of 16 bits have no atoms"
+                                          : "8-bit fragments have multiples of 16 columns");
     if (emit_misfits(t, s->range, tile, tile->bound->fit)) return false;
     tile->layout = *tile->bound->layout;
     tile->shape = emit_shape_of(&tile->layout, l->kind == TL_LINES);
@@ -105,11 +102,9 @@ static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
 static bool vector_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     const tl_layout *l = &s->allocate.layout;
     const emit_tile *base = l->of ? emit_tile_in(t, l->of->symbol, TL_REGISTER) : NULL;
-    if (!base || base->is_vector || !tl_is_vector_layout(l)) {
-        emit_unsupported(t, s->range, tile->name,
-                         "a vector in registers is `rows of` or `columns of` a matrix");
-        return false;
-    }
+    if (!base || base->is_vector || !tl_is_vector_layout(l))
+        return emit_unsupported(t, s->range, tile->name,
+                                "a vector in registers is `rows of` or `columns of` a matrix");
     tile->layout = *tile->bound->layout;
     tile->layout.partial = false;
     tile->shape = base->shape;

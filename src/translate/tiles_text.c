@@ -107,7 +107,8 @@ static str own_text(emit *t, const layout *l, layout_axis axis) {
     return plus(t, text, lane_terms(t, &lanes));
 }
 
-str emit_own_address(emit *t, const access_threads *threads) {
+/* The thread's part, in bytes; its line and byte are declared. */
+static str own_address(emit *t, const access_threads *threads) {
     str line = STR("0"), byte = STR("0");
     for (int i = 0; i < 2; i++) {
         const access_share *share = &threads->shares[i];
@@ -137,11 +138,29 @@ str emit_own_address(emit *t, const access_threads *threads) {
                        STR_ARGS(turn));
 }
 
+void emit_declare_address(emit *t, const char *name, str slot, const access_threads *threads) {
+    emit_text(t, "unsigned %s = %.*s;", name, STR_ARGS(slot));
+    emit_open(t, "{");
+    str own = own_address(t, threads);
+    emit_text(t, "%s += %.*s;", name, STR_ARGS(own));
+    emit_close(t);
+}
+
 str emit_beyond(emit *t, const access_threads *threads, str byte) {
     if (threads->panel_bytes)
         return emit_format(t, "%.*s / %d * %d", STR_ARGS(byte), threads->swizzle_bytes,
                            threads->panel_bytes);
     return emit_format(t, "(%.*s & ~%d)", STR_ARGS(byte), threads->swizzle_bytes - 1);
+}
+
+str emit_along(emit *t, const access_threads *threads, str address, str along, bool goes_beyond) {
+    int swizzle = threads->swizzle_bytes;
+    if (swizzle <= SHARED_UNIT_BYTES)
+        return emit_format(t, "%.*s + %.*s", STR_ARGS(address), STR_ARGS(along));
+    str at =
+        emit_format(t, "(%.*s ^ (%.*s & %d))", STR_ARGS(address), STR_ARGS(along), swizzle - 1);
+    if (!goes_beyond) return at;
+    return emit_format(t, "%.*s + %.*s", STR_ARGS(at), STR_ARGS(emit_beyond(t, threads, along)));
 }
 
 str emit_array_parameter(emit *t, const emit_tile *tile, str name) {

@@ -156,13 +156,9 @@ static bool is_opposite(const tl_statement *s, const tl_statement *next) {
            tl_expr_equal(next->branch.condition->left, s->branch.condition);
 }
 
-static void copy_states(const emit *t, emit_state *to, const emit_state *from) {
-    for (int i = 0; i < t->tiles.count; i++) to[i] = from[i];
-}
-
 static emit_state *copy_of(emit *t, const emit_state *states) {
     emit_state *copy = arena_array(t->memory, emit_state, t->tiles.count + 1);
-    copy_states(t, copy, states);
+    for (int i = 0; i < t->tiles.count; i++) copy[i] = states[i];
     return copy;
 }
 
@@ -185,11 +181,8 @@ static void enter_loop(emit *t, const tl_block *body, emit_state *states) {
         changes = false;
         for (int i = 0; i < t->tiles.count; i++) {
             emit_state was = states[i];
-            if (was.holds != after[i].holds) states[i].holds = EMIT_MAY_HOLD;
-            states[i].is_touched |= after[i].is_touched;
-            states[i].is_known |= after[i].is_known;
-            states[i].is_unused |= after[i].is_unused;
-            states[i].made_of &= after[i].made_of;
+            states[i] = joined(was, after[i]);
+            states[i].is_operand = false;
             changes |= states[i].is_known != was.is_known || states[i].is_unused != was.is_unused ||
                        states[i].made_of != was.made_of;
         }

@@ -287,10 +287,9 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
     if (!emit_find_roles(t)) return false;
     emit_make_tiles(t);
     if (t->failed) return false;
-    if (t->is_async && t->as_cute) {
-        emit_unsupported(t, t->kernel->range, STR("CuTe"), "its atoms serve kernels of warps only");
-        return false;
-    }
+    if (t->is_async && t->as_cute)
+        return emit_unsupported(t, t->kernel->range, STR("CuTe"),
+                                "its atoms serve kernels of warps only");
     emit_make_plan(t);
     open_kernel(t, 1);
     int opening = t->lines.count - 2;
