@@ -282,10 +282,6 @@ static const tl_symbol *global_symbol(const tl_statement *s) {
     return end.symbol && end.symbol->variable ? end.symbol->variable : end.symbol;
 }
 
-static const tl_axes *axes_of(const tl_symbol *s) {
-    return s->view ? &s->view->axes : s->axes;
-}
-
 static emit_value spot_value(emit *t, const tl_place *at, int axis, emit_value extent) {
     if (axis >= at->count || at->items[axis].is_all) return emit_constant(t, 0);
     emit_value v = emit_integer(t, at->items[axis].at, NULL);
@@ -307,7 +303,7 @@ typedef struct coordinate {
 
 static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *symbol,
                             const emit_tile *tile, coordinate *c) {
-    c->axes = axes_of(symbol);
+    c->axes = symbol->view ? &symbol->view->axes : symbol->axes;
     if (!c->axes) return false;
     c->count = tl_copy_axes(s, c->axes, c->tile_axes);
     if (c->count != (tile->is_vector ? 1 : 2))

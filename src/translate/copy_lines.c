@@ -224,12 +224,6 @@ static str unit_column(lines *x) {
     return place_text(x->t, "column", x->shape.column_step, "across");
 }
 
-/* The unit is in the tile. */
-static str tile_guard(lines *x) {
-    if (x->is_full) return (str){0};
-    return emit_format(x->t, "%.*s < %d", STR_ARGS(unit_row(x)), x->rows);
-}
-
 static str row_guard(lines *x) {
     str selected = emit_selected(x->t, &x->address, unit_row(x));
     if (x->address.rows_complete) return selected;
@@ -265,10 +259,9 @@ void lines_loop(lines *x, lines_cut cut, lines_action *action) {
     emit *t = x->t;
     emit_loop(t, "down", x->shape.down);
     if (x->shape.across > 1) emit_loop(t, "across", x->shape.across);
-    str guard = tile_guard(x);
-    if (guard.length) emit_open(t, "if (%.*s) {", STR_ARGS(guard));
+    if (!x->is_full) emit_open(t, "if (%.*s < %d) {", STR_ARGS(unit_row(x)), x->rows);
     action(x, cut);
-    if (guard.length) emit_close(t);
+    if (!x->is_full) emit_close(t);
     if (x->shape.across > 1) emit_close(t);
     emit_close(t);
 }

@@ -10,10 +10,6 @@ static str pairs_element(emit *t, const emit_tile *tile, int e) {
                        STR_ARGS(tile->name));
 }
 
-static bool pairs_fit(const emit_tile *tile) {
-    return !emit_is_bytes(tile) && !(tile->shape.alternates && tile->is_packed);
-}
-
 /* Both elements as one 32-bit register of a 16-bit type. */
 static str packed(emit *t, const emit_tile *tile, tl_type type) {
     if (tile->is_packed && tile->type == type)
@@ -155,7 +151,7 @@ void copy_fragments_global(emit *t, const tl_statement *s, const emit_tile *tile
         copy_refuse(t, s, "a view that leaves elements out is copied to shared memory or by lines");
         return;
     }
-    if (!pairs_fit(tile)) {
+    if (emit_is_bytes(tile) || (tile->shape.alternates && tile->is_packed)) {
         copy_refuse(t, s, "its fragments are not in pairs of neighbours");
         return;
     }

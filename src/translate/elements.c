@@ -10,8 +10,7 @@ static str index_at(emit *t, str name) {
     return emit_format(t, "%.*s_at", STR_ARGS(name));
 }
 
-static str index_first(emit *t, str name, const tl_statement *s) {
-    (void)s;
+static str index_first(emit *t, str name) {
     return emit_format(t, "%.*s_first", STR_ARGS(name));
 }
 
@@ -71,7 +70,7 @@ void elements_declare_first(emit *t, const elements_item *x) {
         if (!elements_use(x->s, names[i])) continue;
         emit_value origin = origin_of(t, x->s, x->frame, x->frame->is_vector ? 0 : i);
         str own = i ? x->frame->own_column : x->frame->own_row;
-        str first = index_first(t, names[i], x->s);
+        str first = index_first(t, names[i]);
         if (emit_is_wide(origin)) {
             origin =
                 emit_named(emit_format(t, "(int)(%.*s)", STR_ARGS(origin.text)), 0, EMIT_SIZE_MAX);
@@ -91,7 +90,7 @@ static void declare_at(emit *t, const elements_item *x) {
     for (int i = 0; i < 2; i++) {
         if (!elements_use(x->s, names[i])) continue;
         str offset = i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
-        str at = index_at(t, names[i]), first = index_first(t, names[i], x->s);
+        str at = index_at(t, names[i]), first = index_first(t, names[i]);
         emit_declare(t, at, "const int %.*s = %.*s + %.*s;", STR_ARGS(at), STR_ARGS(first),
                      STR_ARGS(offset));
     }
@@ -105,7 +104,7 @@ static emit_scope element_scope(emit *t, const elements_item *x, int e, emit_ind
         str at = names[i].length ? index_at(t, names[i]) : (str){0};
         emit_value v = emit_named(at, 0, EMIT_SIZE_MAX);
         if (names[i].length) {
-            v.same = index_first(t, names[i], x->s);
+            v.same = index_first(t, names[i]);
             v.unrolled =
                 i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
         }
@@ -220,11 +219,10 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
     l->by_row = emit_uses_index(e, names[0]);
     l->name = emit_format(t, "limit_%d", ++t->statement_number);
     emit_index indices[2] = {
-        {names[0],
-         emit_named(emit_format(t, "(%.*s + %.*s)", STR_ARGS(index_first(t, names[0], m->x->s)),
-                                STR_ARGS(row_offset(t, &m->x->frame->shape))),
-                    0, EMIT_SIZE_MAX)},
-        {names[1], emit_named(index_first(t, names[1], m->x->s), 0, EMIT_SIZE_MAX)}};
+        {names[0], emit_named(emit_format(t, "(%.*s + %.*s)", STR_ARGS(index_first(t, names[0])),
+                                          STR_ARGS(row_offset(t, &m->x->frame->shape))),
+                              0, EMIT_SIZE_MAX)},
+        {names[1], emit_named(index_first(t, names[1]), 0, EMIT_SIZE_MAX)}};
     emit_scope scope = {.indices = indices, .index_count = 2};
     emit_value a = emit_expression(t, e->left, &scope), b = emit_expression(t, e->right, &scope);
     emit_value v = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
@@ -234,9 +232,8 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
     }
     const emit_shape *s = &m->x->frame->shape;
     if (l->by_row && is_slanted(t, m, e, forward, l)) {
-        emit_index first[2] = {
-            {names[0], emit_named(index_first(t, names[0], m->x->s), 0, EMIT_SIZE_MAX)},
-            indices[1]};
+        emit_index first[2] = {{names[0], emit_named(index_first(t, names[0]), 0, EMIT_SIZE_MAX)},
+                               indices[1]};
         emit_scope corner = {.indices = first, .index_count = 2};
         a = emit_expression(t, e->left, &corner), b = emit_expression(t, e->right, &corner);
         emit_value at = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);

@@ -41,10 +41,6 @@ static void note_reads(emit *t, elements_item *x, const tl_expr *e) {
     tl_visit(e, note_name, &(reader){t, x});
 }
 
-static bool is_reduction(const tl_compute *c) {
-    return tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION;
-}
-
 static bool same_frame(const emit_tile *a, const emit_tile *b) {
     return a->shape.part == b->shape.part && a->shape.is_lines == b->shape.is_lines &&
            layout_equal(&a->layout, &b->layout);
@@ -85,7 +81,7 @@ static bool fits_places(emit *t, const elements_item *x) {
 
 static bool make_item(emit *t, const tl_statement *s, elements_item *x) {
     const tl_compute *c = &s->compute;
-    *x = (elements_item){.s = s, .reduces = is_reduction(c)};
+    *x = (elements_item){.s = s, .reduces = tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION};
     for (int i = 0; i < c->operand_count; i++) note_reads(t, x, c->operands[i].value);
     note_reads(t, x, c->condition);
     if (t->is_async) emit_note_write(t, s);
@@ -143,10 +139,6 @@ static bool conflict_on(const elements_item *a, const elements_item *b, const em
     return (a_writes && (b_writes || reads_tile(b, tile))) || (b_writes && reads_tile(a, tile));
 }
 
-static bool conflicts(const elements_item *a, const elements_item *b) {
-    return conflict_on(a, b, a->target) || conflict_on(a, b, b->target);
-}
-
 /* May b come after a in one loop? Yes where all they share is touched element by element. */
 static bool fuses(const elements_item *a, const elements_item *b) {
     const emit_tile *shared[2] = {a->target, b->target};
@@ -164,7 +156,8 @@ static bool may_join(const run *r, const int *group, int count, int j) {
     if (masks_by_parts(x) || masks_by_parts(&r->items[group[0]])) return false;
     for (int k = 0; k < j; k++) {
         const elements_item *before = &r->items[k];
-        if (before->is_done || !conflicts(before, x)) continue;
+        if (before->is_done) continue;
+        if (!conflict_on(before, x, before->target) && !conflict_on(before, x, x->target)) continue;
         bool inside = false;
         for (int i = 0; i < count; i++) inside |= group[i] == k;
         if (!inside || !fuses(before, x)) return false;
@@ -278,10 +271,6 @@ static bool is_declared(const run *r, const int *group, int at) {
     return false;
 }
 
-static bool masks_to_infinity(const tl_statement *s) {
-    return s->compute.operation == TL_MASK && s->compute.operand_count == 1;
-}
-
 static void emit_loops(run *r, const int *group, int count, const elements_mask *masks) {
     emit *t = r->t;
     const elements_item *items[RUN_MAX];
@@ -301,9 +290,11 @@ static void emit_loops(run *r, const int *group, int count, const elements_mask 
         elements_statement(t, items[i], &masks[i]);
     }
     emit_close_frame(t, opened);
-    for (int i = 0; i < count; i++)
-        if (!items[i]->reduces && !masks_to_infinity(items[i]->s))
-            emit_forget_unseen(t, items[i]->target);
+    for (int i = 0; i < count; i++) {
+        const tl_compute *c = &items[i]->s->compute;
+        bool masks_to_infinity = c->operation == TL_MASK && c->operand_count == 1;
+        if (!items[i]->reduces && !masks_to_infinity) emit_forget_unseen(t, items[i]->target);
+    }
 }
 
 /* Bytes past the last code are no numbers that were meant: they are rare, and put right here. */
@@ -471,11 +462,6 @@ static bool opens_after_use(const run *r, const tl_statement *s) {
     return false;
 }
 
-static void settle(emit *t, const elements_item *x) {
-    for (int i = 0; i < x->read_count; i++) emit_settle(t, x->reads[i], false);
-    emit_settle(t, x->target, true);
-}
-
 const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first) {
     if (t->is_async && is_lazy_fill(t, first)) {
         emit_header(t, first);
@@ -492,8 +478,10 @@ const tl_statement *emit_elementwise_run(emit *t, const tl_statement *first) {
     for (; s && emit_is_elementwise(s) && r->count < RUN_MAX; s = s->next) {
         if (emit_is_sum_by_ones(t, s)) break;
         if (t->is_async && s != first && (is_lazy_fill(t, s) || opens_after_use(r, s))) break;
-        if (!make_item(t, s, &r->items[r->count])) continue;
-        settle(t, &r->items[r->count]);
+        elements_item *x = &r->items[r->count];
+        if (!make_item(t, s, x)) continue;
+        for (int i = 0; i < x->read_count; i++) emit_settle(t, x->reads[i], false);
+        emit_settle(t, x->target, true);
         r->count++;
     }
     for (int i = 0; i < r->count; i++) {

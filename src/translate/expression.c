@@ -1,11 +1,6 @@
 /* Expressions of TL as C: names, elements of tables, calls; division by its kind. */
 #include "translate/values.h"
 
-static emit_value real_call(emit *t, const char *wrapper, emit_value a) {
-    return values_real(emit_format(t, "%s(%.*s)", wrapper, STR_ARGS(emit_real(t, a))),
-                       VALUES_PRIMARY);
-}
-
 static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bool up) {
     const tl_expr *inner = e->items[0];
     if (inner->kind == TL_BINARY && inner->operator== TL_OVER) {
@@ -73,7 +68,9 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     default: break;
     }
     const char *wrapper = tl_facts(tl_function_operation(e->function))->wrapper;
-    if (wrapper) return real_call(t, wrapper, a);
+    if (wrapper)
+        return values_real(emit_format(t, "%s(%.*s)", wrapper, STR_ARGS(emit_real(t, a))),
+                           VALUES_PRIMARY);
     emit_unsupported(t, e->range, tl_expr_text(t->memory, e),
                      "this function has no form in the text");
     return emit_constant(t, 0);

@@ -33,10 +33,6 @@ static bool is_of_itself(const elements_item *x, tl_operation operation) {
            x->read_count == 1 && x->reads[0] == x->target;
 }
 
-static bool fits(const emit_tile *tile) {
-    return tile->type == TL_F32 && tile->shape.part == PART_WHOLE && !tile->shape.is_lines;
-}
-
 /* The scalar that the statement multiplies its tile with; NULL: it does something else. */
 static const tl_expr *factor_of(emit *t, const elements_item *x) {
     const tl_compute *c = &x->s->compute;
@@ -146,11 +142,12 @@ static void work_out(emit *t, const elements_item *const *items, int count) {
 
 bool near_run(emit *t, const elements_item *const *items, int count) {
     const elements_item *last = items[count - 1];
-    bool is_it = t->is_async && count <= 2 && is_of_itself(last, TL_TANH) && fits(last->target) &&
-                 ends_in_16_bits(t, last->target, &(followed){0});
-    const tl_expr *scale = is_it && count == 2 ? factor_of(t, items[0]) : NULL;
-    if (!is_it || (count == 2 && (!scale || items[0]->target != last->target))) return false;
     const emit_tile *tile = last->target;
+    bool fits = tile->type == TL_F32 && tile->shape.part == PART_WHOLE && !tile->shape.is_lines;
+    bool is_it = t->is_async && count <= 2 && is_of_itself(last, TL_TANH) && fits &&
+                 ends_in_16_bits(t, tile, &(followed){0});
+    const tl_expr *scale = is_it && count == 2 ? factor_of(t, items[0]) : NULL;
+    if (!is_it || (count == 2 && (!scale || items[0]->target != tile))) return false;
     str most = emit_format(t, "%.*s_most", STR_ARGS(tile->name)), factor = {0};
     for (int i = 0; count > 1 && i < count; i++) emit_header(t, items[i]->s);
     emit_open(t, "{");

@@ -52,11 +52,6 @@ static int take(int32_t *bytes, int size) {
     return offset;
 }
 
-static bool defines_size(const tl_axis *axis) {
-    const tl_expr *e = axis->extent;
-    return e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_SIZE;
-}
-
 static void plan_sizes(emit *t) {
     LIST(ftl_plan_size) sizes = {0};
     for (int i = 0; i < t->kernel->symbol_count; i++) {
@@ -74,10 +69,10 @@ static void plan_axes(emit *t, const tl_statement *s, ftl_plan_tensor *tensor, b
     for (int i = 0; i < axes->count; i++) {
         ftl_plan_axis *axis = &tensor->axes[i];
         axis->name = str_copy_z(t->memory, emit_axis_name(t, axes, i));
-        axis->size = defines_size(&axes->items[i])
-                         ? emit_size_index(t->plan, axes->items[i].extent->symbol->name)
-                         : -1;
-        if (!emit_formula(t, axes->items[i].extent, &axis->extent)) {
+        const tl_expr *e = axes->items[i].extent;
+        bool is_size = e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_SIZE;
+        axis->size = is_size ? emit_size_index(t->plan, e->symbol->name) : -1;
+        if (!emit_formula(t, e, &axis->extent)) {
             emit_unsupported(t, axes->items[i].range, s->parameter.name,
                              "the length of this axis is not known at launch");
         }

@@ -22,16 +22,14 @@ static const char *name_of(emit *t, const emit_tile *tile) {
 
 /* --- which ------------------------------------------------------------------------------------ */
 
-static bool fills(const tl_statement *s, const emit_tile *tile) {
-    return s->kind == TL_COPY && s->copy.to == TL_SHARED &&
-           tl_copy_target(s).symbol == tile->symbol;
-}
-
 /* Does some Copy into a ring take a slot whose distance from the held one varies? */
 static bool fills_vary(const emit *t, const emit_tile *tile) {
     for (int i = 0; i < t->facts->sync_count; i++) {
         const check_sync *sync = &t->facts->syncs[i];
-        if (fills(sync->statement, tile) && sync->slots_ahead < 0) return true;
+        const tl_statement *s = sync->statement;
+        bool fills = s->kind == TL_COPY && s->copy.to == TL_SHARED &&
+                     tl_copy_target(s).symbol == tile->symbol;
+        if (fills && sync->slots_ahead < 0) return true;
     }
     return false;
 }
@@ -318,14 +316,11 @@ void emit_ring_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
     wait_barrier(t, emit_barrier_of(t, s, tile, FACT_FULL, GENERATION_HELD), parity);
 }
 
-static const tl_statement *outermost(const emit *t, const tl_statement *s) {
-    while (s->parent && s->parent != t->role) s = s->parent;
-    return s;
-}
-
 /* Has no slot been released yet? Then those that there are to fill have never been in use. */
 static bool is_fresh(emit *t, const tl_statement *copy, const emit_tile *tile) {
-    tl_statement *end = outermost(t, copy)->next, *role = (tl_statement *)(uintptr_t)t->role;
+    tl_statement *role = (tl_statement *)(uintptr_t)t->role;
+    while (copy->parent && copy->parent != role) copy = copy->parent;
+    const tl_statement *end = copy->next;
     for (tl_statement *s = t->role->role.body.first; s && s != end; s = tl_next(s, role)) {
         if (s->kind == TL_RELEASE && emit_tile_of(t, s->sync.what) == tile) return false;
     }

@@ -74,25 +74,20 @@ static int turn_barrier(emit *t, int turn) {
     return *first + turn * r->executors;
 }
 
-static void wait_turn(emit *t, int turn) {
-    emit_text(t, "ftl_meet(%d + executor, %d);", turn_barrier(t, turn),
-              2 * emit_executor_threads(t));
+void emit_wait_turn(emit *t, const tl_statement *s) {
+    if (t->now->executors > 1)
+        emit_text(t, "ftl_meet(%d + executor, %d);", turn_barrier(t, turn_of(t, s->sync.what)),
+                  2 * emit_executor_threads(t));
 }
 
-static void release_turn(emit *t, int turn) {
-    int first = turn_barrier(t, turn), count = t->now->executors;
+void emit_release_turn(emit *t, const tl_statement *s) {
+    int count = t->now->executors;
+    if (count == 1) return;
+    int first = turn_barrier(t, turn_of(t, s->sync.what));
     str next = count == 2 ? emit_format(t, "%d - executor", first + 1)
                           : emit_format(t, "executor == %d ? %d : %d + executor", count - 1, first,
                                         first + 1);
     emit_text(t, "ftl_meet_later(%.*s, %d);", STR_ARGS(next), 2 * emit_executor_threads(t));
-}
-
-void emit_wait_turn(emit *t, const tl_statement *s) {
-    if (t->now->executors > 1) wait_turn(t, turn_of(t, s->sync.what));
-}
-
-void emit_release_turn(emit *t, const tl_statement *s) {
-    if (t->now->executors > 1) release_turn(t, turn_of(t, s->sync.what));
 }
 
 static void start_turns(emit *t) {

@@ -115,15 +115,11 @@ static bool vector_layout(emit *t, const tl_statement *s, emit_tile *tile) {
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-static bool has_other_place(const tl_symbol *s, tl_space space) {
-    if (s->parameter || s->view) return true;
-    return space == TL_REGISTER ? s->shared.exists : s->in_register.exists;
-}
-
 static emit_tile *start_tile(emit *t, const tl_statement *s, tl_symbol *symbol) {
     emit_tile *tile = arena_new(t->memory, emit_tile);
     const char *place = s->allocate.space == TL_SHARED ? "_shared" : "_register";
-    bool bare = s->allocate.space == TL_REGISTER && !has_other_place(symbol, TL_REGISTER);
+    bool has_other_place = symbol->parameter || symbol->view || symbol->shared.exists;
+    bool bare = s->allocate.space == TL_REGISTER && !has_other_place;
     *tile = (emit_tile){.symbol = symbol, .space = s->allocate.space, .stages = 1};
     tile->bound = &t->model->tiles[model_find_tile(t->model, symbol, tile->space)];
     tile->tile = tile->space == TL_SHARED ? &symbol->shared : &symbol->in_register;

@@ -264,12 +264,6 @@ static void write_file(emit *t, text_buffer *cuda) {
     emit_finished(t, kernel, cuda);
 }
 
-static void open_kernel(emit *t, int blocks) {
-    const char *entry = t->plan->entry;
-    emit_text(t, "extern \"C\" __global__ void __launch_bounds__(%d, %d)", t->threads, blocks);
-    emit_open(t, "%s(const __grid_constant__ %s_parameters args) {", entry, entry);
-}
-
 bool translate_kernel(const translate_request *request, arena *memory, diag_list *diags,
                       text_buffer *cuda, ftl_plan **plan) {
     emit *t = arena_new(memory, emit);
@@ -291,8 +285,10 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
         return emit_unsupported(t, t->kernel->range, STR("CuTe"),
                                 "its atoms serve kernels of warps only");
     emit_make_plan(t);
-    open_kernel(t, 1);
-    int opening = t->lines.count - 2;
+    int opening = t->lines.count;
+    emit_text(t, "// until it is known how many blocks share a multiprocessor");
+    emit_open(t, "%s(const __grid_constant__ %s_parameters args) {", t->plan->entry,
+              t->plan->entry);
     emit_prologue(t);
     emit_init_channels(t);
     if (t->is_async) {

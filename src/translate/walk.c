@@ -11,11 +11,6 @@ static bool is_resident(const emit *t) {
 
 /* --- the next tile's indices and lets: variables, worked out where products are in flight ----- */
 
-static void declare_next(emit *t) {
-    emit_text(t, "tile_place next = tile;");
-    t->walk.is_pending = true;
-}
-
 static void find_indices(emit *t) {
     emit_walk *w = &t->walk;
     w->is_pending = false;
@@ -35,7 +30,8 @@ static void find_next(emit *t) {
     t->walk.found_next = true;
     if (t->walk.asks_more)
         emit_declare(t, STR("has_more"), "const bool has_more = tile_next < args.tiles;");
-    if (t->walk.asks_next) declare_next(t);
+    if (t->walk.asks_next) emit_text(t, "tile_place next = tile;");
+    t->walk.is_pending |= t->walk.asks_next;
     if (!walk_publishes_indices(t)) return;
     emit_open(t, "if (tile_next < args.tiles) {");
     find_indices(t);
@@ -70,11 +66,6 @@ bool walk_asks(const tl_block *body, tl_function function) {
         if (statement_asks(s, function)) return true;
     }
     return false;
-}
-
-static void name_indices(emit *t) {
-    for (int i = 0; i < t->walk.own_names.count; i++)
-        list_push(t->memory, &t->names, t->walk.own_names.items[i]);
 }
 
 static bool is_if(const tl_statement *s, tl_function function) {
@@ -155,7 +146,8 @@ void emit_open_walk(emit *t, const tl_block *body) {
         emit_tile_lets(t);
         return;
     }
-    name_indices(t);
+    for (int i = 0; i < w->own_names.count; i++)
+        list_push(t->memory, &t->names, w->own_names.items[i]);
     if (!is_resident(t)) {
         emit_declare(t, STR("tile"), "const tile_place tile = tile_at((int)blockIdx.x);");
         return;
