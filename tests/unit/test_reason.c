@@ -694,8 +694,31 @@ static void blocks_share_long_loops(void **state) {
     done(&a);
 }
 
+/* Slots of one tile each: one warp copies the next block's keys once its scores are weights, and
+ * the next values once those are used, so that both have a copy before the loop. Two warps have to
+ * meet first: values by turns with keys.
+ */
+static void a_lone_warp_refills_at_once(void **state) {
+    (void)state;
+    for (int warps = 1; warps <= 2; warps++) {
+        answer a;
+        request q = {.sketch = "sketches/attention",
+                     .gpu = "a100",
+                     .dtype = TL_F16,
+                     .pins = {"d=128", "dv=128", "BN=32", "K_stages=1", "V_stages=1", "peel=0",
+                              "split=0", warps == 1 ? "warps=1" : "warps=2"}};
+        ask(&q, &a);
+        const char *text = str_copy_z(&a.memory, a.text);
+        assert_true(has(&a, warps == 1 ? "role math with 1 warp" : "role math with 2 warps"));
+        assert_int_equal(occurrences(text, "L = 0] from global to shared"), warps == 1 ? 2 : 1);
+        assert_int_equal(occurrences(text, "L = j + 1] from global to shared"), warps == 1 ? 2 : 1);
+        done(&a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lone_warp_refills_at_once),
         cmocka_unit_test(blocks_share_long_loops),
         cmocka_unit_test(usual_lengths_decide_sizes),
         cmocka_unit_test(bind_places_tiles),
