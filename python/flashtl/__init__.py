@@ -8,20 +8,29 @@
 
 Arrays of NumPy, tensors of PyTorch, and whatever else has DLPack. Neither CUDA nor PyTorch is needed to import it.
 """
-from ._append import append
 from ._attention import attention
 from ._errors import DiagnosticError, Error
-from ._flex import flex_attention, sketch_of
 from ._library import configure, derive, gpus, sketch, version
 from ._program import Outputs, Program, Verification, compile
-from ._serving import decode, mla_decode, varlen_attention
-from ._symbols import FunctionError
 
 __all__ = ["DiagnosticError", "Error", "FunctionError", "Outputs", "Program", "Verification", "append", "attention", "compile", "configure",
            "decode", "derive", "flex_attention", "gpus", "mla_decode", "sketch", "sketch_of", "varlen_attention"]
 
 
+# Importing these would take as long again as all else.
+LATER = {"append": "_append", "decode": "_serving", "flex_attention": "_flex", "FunctionError": "_symbols", "mla_decode": "_serving",
+         "sketch_of": "_flex", "varlen_attention": "_serving"}
+
+
 def __getattr__(name):
     if name == "__version__":
         return version()
+    if name in LATER:
+        from importlib import import_module
+        globals()[name] = found = getattr(import_module(f"flashtl.{LATER[name]}"), name)
+        return found
     raise AttributeError(f"module 'flashtl' has no attribute {name!r}")
+
+
+def __dir__():
+    return [*globals(), *LATER]

@@ -1,77 +1,244 @@
-"""flashtl.attention on PyTorch's tensors on a GPU, once more: a call like one before differs in addresses alone.
+"""Calls on PyTorch's tensors on a GPU, once more: a call like one before differs in addresses alone, and an operator in C makes it.
 
-What was checked of the first call (shapes, strides, types, devices, options) is the key of what it came to. What the key does not hold is
-looked at anew: gradients, and that the tensors are plain and on the current device."""
+What a call was asked for (its options) has a number; what its tensors are (types, devices, extents, strides) the operator sees itself
+(again.h). While a first call runs, what it launches is noted; then the operator learns it. What the operator gives nothing for is done by
+Python as ever, which says what is wrong. Where PyTorch lacks what the operator needs (before 2.7 or so), all calls are."""
+import contextlib
 import ctypes as c
-import struct
+import os
 import sys
+import threading
 
 from . import _c, _library
-from ._arrays import has_tangents, refuse_gradients
 
-CALLS_MOST = 1024
-calls = {}
-Bytes = c.c_char * c.sizeof(_c.ftl_attention)
-WORD = struct.Struct("=Q")
+OPTIONS_MOST = 1024
+FEWEST, TENSORS_MOST, RESULTS = 2, 12, 2
+AS_FIRST, F32, BYTES = range(3)
+ATTENTION, VARLEN, DECODE, MLA, MODULE = range(5)
+KINDS = {_c.ftl_attention: ATTENTION, _c.ftl_varlen: VARLEN, _c.ftl_decode: DECODE, _c.ftl_mla: MLA}
+
+numbers = {}  # of options
+operators = {}  # by how many tensors they take; empty until the first call on a GPU
+lock = threading.Lock()
 
 
-def key_of(q, k, v, options):
-    """What decides all but the addresses of a call; None where the tensors are not all PyTorch's, plain and on the current GPU."""
-    torch = sys.modules.get("torch")
-    if torch is None or not (type(q) is type(k) is type(v) is torch.Tensor) or has_tangents(torch):
+class Thread(threading.local):
+    notes = None  # of the call that this thread makes for the first time
+
+
+thread = Thread()
+state = {"library": None, "is_refused": False, "next": 0, "device": "cuda"}
+
+
+# --- once more ---------------------------------------------------------------------------------------------------------
+
+def present(*arrays):
+    """Those that are given, and which are not."""
+    return tuple([one for one in arrays if one is not None]), tuple([one is None for one in arrays])
+
+
+def again(options, tensors, total_keys=None):
+    """(o, lse) of a call like one before, with None for what that did not make; None where there was none, or it is not to be repeated."""
+    if not operators:
         return None
-    device, strided = q.device, torch.strided
-    if device.type != "cuda" or k.device != device or v.device != device or torch.cuda.current_device() != device.index:
+    torch = sys.modules["torch"]
+    if torch.compiler.is_compiling():
         return None
-    if not (q.layout is k.layout is v.layout is strided) or q.is_neg() or k.is_neg() or v.is_neg():
-        return None
-    key = (device.index, q.dtype, k.dtype, v.dtype, q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), options)
     try:
-        hash(key)
-    except TypeError:
+        number = numbers.get(options)
+    except TypeError:  # options that are no numbers: what is wrong with them is said elsewhere
         return None
-    return key
+    if number is None or thread.notes is not None or len(tensors) not in operators or not are_plain(torch, tensors):
+        return None
+    if total_keys is not None and (type(total_keys) is not int or total_keys >> 62):
+        return None
+    found = operators[len(tensors)](*tensors, number, total_keys or 0)
+    return None if found[0] is None else found
 
 
-class Again:
-    """The launches of a call, to be made again on other tensors of the same kind."""
-
-    def __init__(self, call):
-        address = {"q": call.q.array.address, "o": call.given.array.address, "lse": call.lse.address if call.lse else 0}
-        self.shape, self.lse_shape = call.given.array.shape, call.lse.shape if call.lse else None
-        self.parts = []
-        for part in call.parts:
-            made = call.struct(*part)
-            offsets = (made.q.address - address["q"], made.o.address - address["o"], made.lse.address - address["lse"])
-            self.parts.append((bytes(made), *offsets))
-
-    def __call__(self, q, k, v):
-        torch = sys.modules["torch"]
-        if q.requires_grad or k.requires_grad or v.requires_grad:
-            for name, tensor in zip("qkv", (q, k, v)):
-                refuse_gradients(name, tensor)
-        o = torch.empty(self.shape, dtype=q.dtype, device=q.device)
-        lse = torch.empty(self.lse_shape, dtype=torch.float32, device=q.device) if self.lse_shape else None
-        stream, forward = torch.cuda.current_stream().cuda_stream, _library.lib.ftl_attention_forward
-        own, runtime = _library.context(), _library.runtime()
-        q_at, k_at, v_at, o_at, lse_at = q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr(), lse.data_ptr() if self.lse_shape else 0
-        for made, q_offset, o_offset, lse_offset in self.parts:
-            argument = Bytes.from_buffer_copy(made)
-            WORD.pack_into(argument, Q_PLACE, q_at + q_offset)
-            WORD.pack_into(argument, K_PLACE, k_at)
-            WORD.pack_into(argument, V_PLACE, v_at)
-            WORD.pack_into(argument, O_PLACE, o_at + o_offset)
-            WORD.pack_into(argument, LSE_PLACE, lse_at + lse_offset)
-            status = forward(own, runtime, argument, c.c_void_p(stream))
-            if status:
-                _library.fail(own, status)
-        return (o, lse) if self.lse_shape else o
+def are_plain(torch, tensors):
+    """Whether PyTorch does nothing with these tensors beside what a kernel does: no gradients, no transforms, no tracing."""
+    needs = False
+    for tensor in tensors:
+        if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
+            return False
+        needs = needs or tensor.requires_grad
+    return not (needs and torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack()
+                or torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0)
 
 
-Q_PLACE, K_PLACE, V_PLACE, O_PLACE, LSE_PLACE = (getattr(_c.ftl_attention, name).offset for name in ("q", "k", "v", "o", "lse"))
+# --- the first time ----------------------------------------------------------------------------------------------------
+
+class Notes:
+    """What a call launches: [(kind, struct, bytes, {offset: (address, delta)}, module, tensors, scalars)]; and the scratch it makes."""
+
+    def __init__(self):
+        self.launches, self.scratch = [], []
 
 
-def remember(key, call):
-    if len(calls) >= CALLS_MOST:
-        calls.clear()
-    calls[key] = Again(call)
+def note_struct(made, arrays):
+    """A launch of one of the library's structs. arrays: {field: the array that its address is in, or None}; a field "pages.table" is
+    one of a struct inside."""
+    notes = thread.notes
+    if notes is not None:
+        addresses = {}
+        for name, array in arrays.items():
+            if array is not None:
+                offset, value = field_of(made, name)
+                addresses[offset] = array.address, value - array.address
+        notes.launches.append((KINDS[type(made)], bytes(made), addresses, None, 0, 0))
+
+
+def field_of(made, name):
+    """Where the address is in the struct, and the address."""
+    offset, kind = 0, type(made)
+    for part in name.split("."):
+        offset, made, kind = offset + getattr(kind, part).offset, getattr(made, part), dict(kind._fields_)[part]
+    return offset, made.address if isinstance(made, _c.ftl_attention_tensor) else made
+
+
+def note_module(module, given, arrays):
+    """A launch of a kernel: ftl_arguments, and its arrays in their order."""
+    notes = thread.notes
+    if notes is not None:
+        size = c.sizeof(_c.ftl_tensor)
+        tensors = c.string_at(given.tensors, given.tensor_count * size)
+        scalars = c.string_at(given.scalars, given.scalar_count * c.sizeof(_c.ftl_scalar)) if given.scalar_count else b""
+        place = _c.ftl_tensor.address.offset
+        addresses = {i * size + place: (array.address, 0) for i, array in enumerate(arrays)}
+        notes.launches.append((MODULE, tensors + scalars, addresses, module, given.tensor_count, given.scalar_count))
+
+
+def note_scratch(tensor, is_zero):
+    if thread.notes is not None:
+        thread.notes.scratch.append((tensor, is_zero))
+
+
+@contextlib.contextmanager
+def learning(options, tensors):
+    """While a call runs: what it launches; the call says what it gives by .give. A call inside of another one is part of that."""
+    if thread.notes is not None or not is_candidate(tensors):
+        yield Learned()
+        return
+    made, thread.notes = Learned(), Notes()
+    try:
+        yield made
+        notes = thread.notes
+    finally:
+        thread.notes = None
+    if made.results:
+        learn(options, tensors, made.results, notes)
+
+
+class Learned:
+    """A call that is being made for the first time: its results, each with whether it begins at zero."""
+
+    results = ()
+
+    def give(self, *results, is_zero=False):
+        self.results = [(tensor, is_zero) for tensor in results if tensor is not None]
+
+
+def is_candidate(tensors):
+    torch = sys.modules.get("torch")
+    return torch is not None and not state["is_refused"] and FEWEST <= len(tensors) <= TENSORS_MOST and are_plain(torch, tensors) \
+        and tensors[0].device.type == state["device"]
+
+
+def learn(options, tensors, results, notes):
+    torch = sys.modules["torch"]
+    if not register(torch):
+        return
+    call = call_of(torch, tensors, results, notes)
+    if call is None:
+        return
+    with lock:
+        if len(numbers) >= OPTIONS_MOST:
+            numbers.clear()
+        try:
+            if options not in numbers:
+                state["next"] += 1  # a number means one thing for ever, also where options were forgotten
+                numbers[options] = state["next"]
+        except TypeError:
+            return
+        number = numbers[options]
+    if _library.lib.flashtl_again_learn(c.byref(call)):
+        try:
+            operators[len(tensors)](*tensors, number, 0)
+        finally:
+            _library.lib.flashtl_again_learn(None)
+
+
+def call_of(torch, tensors, results, notes):
+    """What the call came to, or None where some address is in none of its tensors."""
+    places, outputs = {}, []
+    same = [places.setdefault(tensor.data_ptr(), i) for i, tensor in enumerate(tensors)]
+    if not 1 <= len(results) <= RESULTS or not notes.launches:
+        return None
+    made = [(tensor, i, is_zero) for i, (tensor, is_zero) in enumerate(results)]
+    made += [(tensor, -1, is_zero) for tensor, is_zero in notes.scratch]
+    for tensor, place, is_zero in made:
+        if tensor.data_ptr() in places:
+            return None
+        places[tensor.data_ptr()] = len(tensors) + len(outputs)
+        kind = type_of(torch, tensor, tensors[0])
+        if kind is None or tensor.dim() > _c.AXES_MAX:
+            return None
+        outputs.append(_c.again_output(tuple(tensor.shape), tuple(tensor.stride()), tensor.dim(), kind, place, is_zero))
+    launches = [launch_of(places, *note) for note in notes.launches]
+    if None in launches:
+        return None
+    call = _c.again_call((_c.again_output * len(outputs))(*outputs), (_c.again_launch * len(launches))(*launches), _library.runtime(),
+                         len(outputs), len(launches), tuple(same))
+    call.keep = launches
+    return call
+
+
+def type_of(torch, tensor, first):
+    return {first.dtype: AS_FIRST, torch.float32: F32, torch.uint8: BYTES}.get(tensor.dtype)
+
+
+def launch_of(places, kind, made, addresses, module, tensor_count, scalar_count):
+    if any(address not in places for address, _ in addresses.values()):
+        return None
+    listed = [_c.again_address(offset, places[address], delta) for offset, (address, delta) in addresses.items()]
+    memory = c.create_string_buffer(made, len(made))
+    return _c.again_launch(c.cast(memory, c.c_void_p), len(made), (_c.again_address * len(listed))(*listed), module, len(listed), kind,
+                           tensor_count, scalar_count)
+
+
+# --- PyTorch's side ------------------------------------------------------------------------------------------------------
+
+def schema(count):
+    tensors = ", ".join(f"Tensor t{i}" for i in range(count))
+    return f"again{count:02}({tensors}, int call, int total_keys) -> (Tensor, Tensor)"
+
+
+def register(torch):
+    """Whether the operators are there."""
+    with lock:
+        if not operators and not state["is_refused"]:
+            state["is_refused"] = not register_once(torch, state["device"].upper())
+        return bool(operators)
+
+
+def register_once(torch, key):
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    try:
+        opened = [c.CDLL(os.path.join(folder, f"libtorch_{name}.so"), os.RTLD_NOLOAD | os.RTLD_LAZY) for name in ("cpu", "cuda")]
+        library = torch.library.Library("flashtl", "FRAGMENT")
+    except (OSError, AttributeError):
+        return False
+    state["library"] = library  # what it defines lasts as long as it does
+    for count in range(FEWEST, TENSORS_MOST + 1):
+        library.define(schema(count))
+    handles = (c.c_void_p * len(opened))(*(one._handle for one in opened))
+    if not _library.lib.flashtl_again_register(handles, len(opened), key.encode()):
+        return False
+    for count in range(FEWEST, TENSORS_MOST + 1):
+        found = getattr(torch.ops.flashtl, f"again{count:02}").default
+        operators[count] = getattr(found, "_op", found)  # without a frame of Python around it
+    return True
+
+
+_library.lib.flashtl_again_learn.restype = _library.lib.flashtl_again_register.restype = c.c_bool

@@ -12,6 +12,14 @@ DLPACK = {(2, 16): "float16", (4, 16): "bfloat16", (2, 32): "float32", (0, 32): 
 CPU = "cpu"
 
 
+names = {}
+
+
+def lasting(name):
+    """A name as the library takes it, in memory that stays: of calls that are made again the structs are kept, not these objects."""
+    return names.setdefault(name, name.encode())
+
+
 class Array:
     """What a call needs of an array; strides count elements, 'device' is "cpu" or "cuda:N"."""
 
@@ -32,7 +40,7 @@ class Array:
 
     def tensor(self):
         axes = len(self.shape)
-        return _c.ftl_tensor(self.name.encode(), self.address, _c.TYPES[self.type], self.shape, self.strides, axes)
+        return _c.ftl_tensor(lasting(self.name), self.address, _c.TYPES[self.type], self.shape, self.strides, axes)
 
     def bits(self):
         """Its memory as NumPy's unsigned integers, which NumPy has for every width. Only host memory may be read so."""

@@ -31,25 +31,24 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, s
     k and v may have fewer heads than q. Arrays are of float16 or bfloat16; the interpreter takes float32, too. Tensors that require
     gradients are refused; flashtl.torch.attention has them.
     """
-    key = None
-    if out is None and alibi is None:
-        options = causal, window, softcap, scale, align, return_lse, layout, on
-        key = _again.key_of(q, k, v, options)
-        if key in _again.calls:
-            return _again.calls[key](q, k, v)
+    options = "attention", causal, window, softcap, scale, align, return_lse, layout, on
+    tensors = (q, k, v) if alibi is None else (q, k, v, alibi)
+    found = _again.again(options, tensors) if out is None else None
+    if found:
+        return found if return_lse else found[0]
     call_ = Call(q, k, v, layout, alibi, out, on in (None, "interpreter"))
     call_.choose(causal, window, softcap, scale, align)
     if on not in (None, *MACHINES):
         raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
+    if call_.device != CPU and on not in (None, "gpu"):
+        raise ValueError(f"on='{on}' takes arrays of the CPU; these are on {call_.device}")
     o, lse = call_.outputs(return_lse)
     if call_.device == CPU:
         call_.on_cpu(on, gpu)
-    elif on not in (None, "gpu"):
-        raise ValueError(f"on='{on}' takes arrays of the CPU; these are on {call_.device}")
     else:
-        call_.on_gpu()
-        if key:
-            _again.remember(key, call_)
+        with _again.learning(options, tensors) as learned:
+            call_.on_gpu()
+            learned.give(*(() if out is not None else (o, lse)))
     return (o, lse) if return_lse else o
 
 
@@ -153,9 +152,12 @@ class Call:
                 raise ValueError(f"the elements of '{one.array.name}' along d must lie next to one another; .contiguous() makes them")
         if self.alibi and self.alibi.strides != (1,) and self.alibi.shape[0] > 1:
             raise ValueError("the slopes of 'alibi' must lie next to one another; .contiguous() makes them")
+        arrays = {"q": self.q.array, "k": self.k.array, "v": self.v.array, "o": self.given.array, "lse": self.lse, "alibi_slopes": self.alibi}
         for begin, end, keys, causal in self.parts:
-            call("ftl_attention_forward", runtime(), c.byref(self.struct(begin, end, keys, causal)), c.c_void_p(stream))
+            made = self.struct(begin, end, keys, causal)
+            call("ftl_attention_forward", runtime(), c.byref(made), c.c_void_p(stream))
             _library.state["is_on_gpu"] = True
+            _again.note_struct(made, arrays)
 
     def struct(self, begin, end, keys, causal):
         made = _c.ftl_attention(struct_bytes=c.sizeof(_c.ftl_attention), dtype=_c.TYPES[self.q.array.type], batch=self.q.batch,

@@ -163,3 +163,24 @@ class ftl_mla(c.Structure):
                 ("o", ftl_attention_tensor), ("lse", ftl_attention_tensor), ("pages", ftl_pages), ("kv_lens", c.c_uint64),
                 ("workspace", c.c_uint64), ("workspace_bytes", c.c_size_t), ("scale", c.c_double), ("causal", c.c_bool),
                 ("total_keys", c.c_int64)]
+
+
+# --- python/again.h ------------------------------------------------------------------------------------------------------
+
+class again_output(c.Structure):
+    _fields_ = [("extents", c.c_int64 * AXES_MAX), ("strides", c.c_int64 * AXES_MAX), ("axis_count", c.c_int32), ("type", c.c_int32),
+                ("result", c.c_int32), ("is_zero", c.c_bool)]
+
+
+class again_address(c.Structure):
+    _fields_ = [("offset", c.c_int32), ("source", c.c_int32), ("delta", c.c_int64)]
+
+
+class again_launch(c.Structure):
+    _fields_ = [("bytes", c.c_void_p), ("byte_count", c.c_size_t), ("addresses", c.POINTER(again_address)), ("module", c.c_void_p),
+                ("address_count", c.c_int32), ("kind", c.c_int32), ("tensor_count", c.c_int32), ("scalar_count", c.c_int32)]
+
+
+class again_call(c.Structure):
+    _fields_ = [("outputs", c.POINTER(again_output)), ("launches", c.POINTER(again_launch)), ("runtime", c.c_void_p),
+                ("output_count", c.c_int32), ("launch_count", c.c_int32), ("same", c.c_int32 * 12)]

@@ -10,6 +10,12 @@ REAL = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f32"
 WHOLE = {"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 
 
+def bounds_of(array):
+    """The smallest and the largest element, where they can be seen without waiting for a GPU."""
+    is_seen = 0 not in array.shape and str(getattr(array, "device", "cpu")).lower().startswith("cpu")
+    return (int(array.min()), int(array.max())) if is_seen else (None, None)
+
+
 class Table:
     """A captured array: table[b, kv] or table[b][kv] is an element of it; 'name' is the variable's."""
 
@@ -25,9 +31,7 @@ class Table:
     def bounds(self):
         """The smallest and the largest element of whole numbers, where they can be seen without waiting for a GPU."""
         if self.known is None:
-            array = self.array
-            is_seen = self.type == "i32" and 0 not in self.full_shape and str(getattr(array, "device", "cpu")).lower().startswith("cpu")
-            self.known = (int(array.min()), int(array.max())) if is_seen else (None, None)
+            self.known = bounds_of(self.array) if self.type == "i32" else (None, None)
         return self.known
 
     @property

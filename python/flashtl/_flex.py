@@ -1,11 +1,13 @@
 """Attention whose scores and masks are Python functions, as FlexAttention's users write them: traced, and written as a sketch."""
 import math
 
+from . import _again
 from ._arrays import CPU, array_of, is_torch, one_device
 from ._attention import Matrices, check_heads, check_types, positive, program_of
-from ._captured import Lifting, REAL
+from ._captured import Lifting, REAL, Table
 from ._ranges import LENGTHS
 from ._symbols import FunctionError, Symbol, WHOLE_MOST, symbol
+from ._traced import key_of
 from ._written import Text
 
 HEAD = """kernel flex_attention
@@ -22,6 +24,7 @@ class Sketch(str):
 
     inputs = {}
     axes = {}
+    plain = ""  # the text; of functions that were traced before the same object, whose hash is known
 
     def cut(self, lengths):
         """The arrays, each axis that a place indexes as long as the places go."""
@@ -35,6 +38,43 @@ def sketch_of(score_mod=None, mask_mod=None, *, return_lse=False):
     The functions run once, with values that stand for all scores: arithmetic, comparisons, &, |, ~, NumPy's functions or PyTorch's,
     elements of the arrays that they capture. Queries and keys are counted from the first ones. '.inputs' of the text are the arrays.
     """
+    found = key_of(score_mod, mask_mod)
+    key = found and (found[0], bool(return_lse))
+    if key and key in traces:
+        return traces[key].sketch(found[1])
+    made, tables = traced(score_mod, mask_mod, return_lse)
+    if key:
+        remember(key, Trace(made, tables, found[1]))
+    return made
+
+
+TRACES_MOST = 256
+traces = {}  # of functions that capture what can be compared
+
+
+def remember(key, trace):
+    if len(traces) >= TRACES_MOST:
+        traces.clear()
+    traces[key] = trace
+
+
+class Trace:
+    """A sketch, and which of the arrays that its functions capture each of its Inputs is."""
+
+    def __init__(self, made, tables, arrays):
+        places = {id(array): place for place, array in enumerate(arrays)}
+        self.text, self.axes = made.plain, made.axes
+        self.inputs = {name: (table.name, places[id(table.array)]) for name, table in tables.items()}
+
+    def sketch(self, arrays):
+        made = Sketch(self.text)
+        made.plain, made.axes = self.text, self.axes
+        made.inputs = {name: as_input(name, Table(own, arrays[place])) for name, (own, place) in self.inputs.items()}
+        return made
+
+
+def traced(score_mod, mask_mod, return_lse):
+    """The sketch, and {name of an Input: its Table}."""
     lifting = Lifting()
     start = Symbol("score", "real", is_tile=True)
     places = [Symbol("place", "int", value=name) for name in LENGTHS]
@@ -77,10 +117,10 @@ def written(score, seen, start, shared):
 
 def assembled(text, return_lse):
     """The statements around those of the functions."""
-    lines, inputs, axes = [HEAD], {}, {}
+    lines, tables, axes = [HEAD], {}, {}
     for table, places, name, conditions in text.tables.values():
         lines.append(declaration(text, table, places, name, conditions))
-        inputs[name], axes[name] = as_input(name, table), places
+        tables[name], axes[name] = table, places
     lines.append("Output O (b in batch, head in q_heads; q in q_len, dv)\n")
     if return_lse:
         lines.append("Output lse f32 (b in batch, head in q_heads; q in q_len)\n")
@@ -92,8 +132,9 @@ def assembled(text, return_lse):
     if return_lse:
         lines.append("Compute Log l and get lse\nCompute Add lse, m and get lse\nCopy lse from register to global\n")
     made = Sketch("".join(lines))
-    made.inputs, made.axes = inputs, axes
-    return made
+    made.plain, made.axes = str(made), axes
+    made.inputs = {name: as_input(name, table) for name, table in tables.items()}
+    return made, tables
 
 
 def declaration(text, table, places, name, conditions):
@@ -142,7 +183,9 @@ def cut(name, array, places, lengths):
         if place and array.shape[axis] < lengths[place]:
             raise ValueError(f"axis {axis} of '{name}' has {array.shape[axis]} elements, and the function takes one for each of "
                              f"{lengths[place]} ({LENGTHS[place]})")
-    return array[tuple(slice(lengths[place]) if place else slice(None) for place in places)] if any(places) else array
+    if all(not place or extent == lengths[place] for place, extent in zip(places, array.shape)):
+        return array
+    return array[tuple(slice(lengths[place]) if place else slice(None) for place in places)]
 
 
 # --- a call ------------------------------------------------------------------------------------------------------------
@@ -160,12 +203,19 @@ def flex_attention(q, k, v, score_mod=None, mask_mod=None, *, scale=None, return
     """
     if hasattr(mask_mod, "mask_mod"):
         raise TypeError("mask_mod is a function; of a BlockMask that is .mask_mod: which blocks are empty is found out from it")
+    text = sketch_of(score_mod, mask_mod, return_lse=return_lse)
+    options, tensors = ("flex", text.plain, scale, return_lse, on, gpu), (q, k, v, *text.inputs.values())
+    found = _again.again(options, tensors)
+    if found:
+        return found if return_lse else found[0]
     matrices = [Matrices(array_of(name, value), "bhld") for name, value in zip("qkv", (q, k, v))]
     arrays = [one.array for one in matrices]
     check_types(*arrays, one_device(arrays) == CPU and on in (None, "interpreter"))
     check_heads(*matrices)
-    text = sketch_of(score_mod, mask_mod, return_lse=return_lse)
     tables = text.cut({"b": matrices[0].batch, "head": matrices[0].heads, "q": matrices[0].length, "kv": matrices[1].length})
-    program = program_of(str(text), on, gpu, {}, arrays[0].type)
-    found = program(Q=q, K=k, V=v, scale=positive("scale", scale) or 1 / math.sqrt(matrices[0].d), **tables)
+    program = program_of(text.plain, on, gpu, {}, arrays[0].type)
+    with _again.learning(options, tensors) as learned:
+        found = program(Q=q, K=k, V=v, scale=positive("scale", scale) or 1 / math.sqrt(matrices[0].d), **tables)
+        if all(table.shape for table in tables.values()):  # a number that an array holds is the next time another one
+            learned.give(*found)
     return tuple(found) if return_lse else found[0]

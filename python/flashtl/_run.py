@@ -2,8 +2,8 @@
 import ctypes as c
 import sys
 
-from . import _c, _library
-from ._arrays import Array, CPU
+from . import _again, _c, _library
+from ._arrays import Array, CPU, lasting
 from ._library import call, lib, runtime
 
 ROW_BYTES = 16  # what a kernel asks of addresses and of all strides but the last
@@ -14,7 +14,7 @@ WAIT_MS = 60000
 def arguments(arrays, numbers):
     """ftl_arguments with what they point to."""
     tensors = (_c.ftl_tensor * len(arrays))(*(array.tensor() for array in arrays))
-    scalars = (_c.ftl_scalar * len(numbers))(*(_c.ftl_scalar(name.encode(), value) for name, value in numbers.items()))
+    scalars = (_c.ftl_scalar * len(numbers))(*(_c.ftl_scalar(lasting(name), value) for name, value in numbers.items()))
     return _c.ftl_arguments(tensors, len(arrays), scalars, len(numbers))
 
 
@@ -155,6 +155,7 @@ def launch_all(program, product, ordinal, arrays, numbers, stream):
     for plan, module in zip(product.plans, modules):
         given = kernel_arguments(plan, arrays, numbers)
         call("ftl_module_launch", c.c_void_p(module), c.byref(given), c.c_void_p(stream))
+        _again.note_module(module, given, [arrays[name] for name in plan.tensors])
 
 
 class DeviceBlocks:
@@ -216,6 +217,7 @@ def scratch_tensor(torch, tensor, shape, device, is_zero):
     strides, size = lay_out(tensor.type, shape)
     make = torch.zeros if is_zero else torch.empty
     memory = make(size, dtype=torch.uint8, device=device)
+    _again.note_scratch(memory, is_zero)
     return Array(tensor.name, memory.data_ptr(), tensor.type, shape, strides, device, torch, memory)
 
 

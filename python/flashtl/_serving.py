@@ -1,9 +1,10 @@
 """What engines that serve call: sequences of any lengths one after the other, keys in pages (include/flashtl/serving.h)."""
 import ctypes as c
 import math
+import numbers
 import sys
 
-from . import _c, _library
+from . import _again, _c, _library
 from ._arrays import CPU, array_of, check_output, empty, one_device
 from ._attention import check_heads, check_types, positive, program_of, renamed
 from ._library import call, runtime, sketch
@@ -27,27 +28,45 @@ def varlen_attention(q, k, v, q_starts, kv_starts=None, *, table=None, q_lens=No
     All tables are int32. Rows that no sequence has stay as they are in 'out', and are 0 where none is given. The other arguments are
     those of attention(), and
     """
+    tensors, absent = _again.present(q, k, v, q_starts, kv_starts, table, q_lens, kv_lens, sinks, alibi, bias, padding)
+    options = "varlen", absent, causal, window, softcap, scale, max_q_len, align, before, after, chunk, return_lse, on
+    found = _again.again(options, tensors) if out is None else None
+    if found:
+        return found if return_lse else found[0]
     scoring = Scoring(dict(sinks=sinks, alibi=alibi, bias=bias, padding=padding, before=before, after=after, chunk=chunk))
     tables = {"q_starts": q_starts, "kv_starts": kv_starts, "table": table, "q_lens": q_lens, "kv_lens": kv_lens}
     call_ = Varlen(q, k, v, tables, scoring, out)
     call_.choose(causal, window, softcap, scale, max_q_len, align)
-    return call_.run(return_lse, on, gpu)
+    with _again.learning(options, tensors) as learned:
+        return call_.run(return_lse, on, gpu, learned)
 
 
 def decode(q, k, v, table, kv_lens, *, causal=True, window=None, softcap=None, scale=None, sinks=None, alibi=None, bias=None,
-           padding=None, before=None, after=None, chunk=None, return_lse=False, out=None, on=None, gpu=None):
+           padding=None, before=None, after=None, chunk=None, total_keys=None, return_lse=False, out=None, on=None, gpu=None):
     """Attention of the last tokens of sequences to their keys in pages: o, or (o, lse), of q (batch, tokens, heads, d).
 
     k and v are pages, (page, slot, heads, d): key i of sequence b is in slot i % slots of page table[b, i // slots]; kv_lens[b] is how
-    many it has, the new ones included. Both tables are int32. The other arguments are those of attention(), and
+    many it has, the new ones included. Both tables are int32.
+
+    total_keys  about how many keys all sequences have together, where they have fewer than the table has room for: a GPU then splits
+                them accordingly, which is faster. Any number is right
+
+    The other arguments are those of attention(), and
     """
+    tensors, absent = _again.present(q, k, v, table, kv_lens, sinks, alibi, bias, padding)
+    options = "decode", absent, causal, window, softcap, scale, before, after, chunk, return_lse, on
+    found = _again.again(options, tensors, total_keys) if out is None else None
+    if found:
+        return found if return_lse else found[0]
     scoring = Scoring(dict(sinks=sinks, alibi=alibi, bias=bias, padding=padding, before=before, after=after, chunk=chunk))
     call_ = Decode(q, k, v, {"table": table, "kv_lens": kv_lens}, scoring, out)
-    call_.choose(causal, window, softcap, scale)
-    return call_.run(return_lse, on, gpu)
+    call_.choose(causal, window, softcap, scale, total_keys)
+    with _again.learning(options, tensors) as learned:
+        return call_.run(return_lse, on, gpu, learned)
 
 
-def mla_decode(q, cache, table, kv_lens, *, scale, value_dim=512, causal=True, return_lse=False, out=None, on=None, gpu=None):
+def mla_decode(q, cache, table, kv_lens, *, scale, value_dim=512, causal=True, total_keys=None, return_lse=False, out=None, on=None,
+               gpu=None):
     """Latent attention of the last tokens of sequences, absorbed: o, or (o, lse), of q (batch, tokens, heads, d).
 
     All heads share the keys of 'cache', (page, slot, d) or (page, slot, 1, d), of which the first 'value_dim' columns are the values.
@@ -56,9 +75,14 @@ def mla_decode(q, cache, table, kv_lens, *, scale, value_dim=512, causal=True, r
     """
     if scale is None:
         raise ValueError("scale is a number above 0: that of the heads before they were absorbed")
+    options, tensors = ("mla_decode", causal, scale, value_dim, return_lse, on), (q, cache, table, kv_lens)
+    found = _again.again(options, tensors, total_keys) if out is None else None
+    if found:
+        return found if return_lse else found[0]
     call_ = Latent(q, cache, {"table": table, "kv_lens": kv_lens}, value_dim, out)
-    call_.choose(causal, None, None, scale)
-    return call_.run(return_lse, on, gpu)
+    call_.choose(causal, None, None, scale, total_keys)
+    with _again.learning(options, tensors) as learned:
+        return call_.run(return_lse, on, gpu, learned)
 
 
 varlen_attention.__doc__ += OPTIONS.format(axes="heads, token")
@@ -82,7 +106,9 @@ class Rows:
 
 
 class Serving:
-    """What both calls have: arrays, tables, options, and where they run."""
+    """What all calls have: arrays, tables, options, and where they run."""
+
+    has_rows_of_nobody = True  # which no kernel writes
 
     def __init__(self, q, k, v, tables, scoring, out, q_axes, kv_axes):
         self.q, self.scoring = Rows(array_of("q", q), q_axes), scoring
@@ -112,23 +138,26 @@ class Serving:
         self.softcap = positive("softcap", softcap)
         self.scale = positive("scale", scale) or 1 / math.sqrt(self.q.d)
 
-    def run(self, return_lse, on, gpu):
+    def run(self, return_lse, on, gpu, learned):
         if on not in (None, *MACHINES):
             raise ValueError(f"on is one of {', '.join(map(repr, MACHINES))}; found {on!r}")
         if on not in (None, "gpu") and self.device != CPU:
             raise ValueError(f"on='{on}' takes arrays of the CPU; these are on {self.device}")
         shape = (*self.q.before, self.q.heads, self.v.d)
-        if self.given is None:
-            self.out = empty("out", self.q.array.type, shape, self.inputs, is_zero=True)
+        is_made = self.given is None
+        if is_made:
+            self.out = empty("out", self.q.array.type, shape, self.inputs, self.has_rows_of_nobody)
             self.given = Rows(array_of("out", self.out), self.q.before)
         else:
             if self.given.array.shape != shape or self.given.array.type != self.q.array.type:
                 raise ValueError(f"'out' is {self.q.array.type} of the shape {shape}; found {self.given.array.type} of "
                                  f"{self.given.array.shape}")
             check_output(self.given.array, self.inputs)
-        lse = empty("lse", "f32", shape[:-1], self.inputs, is_zero=True) if return_lse else None
+        lse = empty("lse", "f32", shape[:-1], self.inputs, self.has_rows_of_nobody) if return_lse else None
         self.lse = array_of("lse", lse) if return_lse else None
         self.on_cpu(on, gpu) if self.device == CPU else self.on_gpu()
+        if is_made:
+            learned.give(self.out, lse, is_zero=self.has_rows_of_nobody)
         return (self.out, lse) if return_lse else self.out
 
     def on_cpu(self, on, gpu):
@@ -159,6 +188,13 @@ class Serving:
         made.scale, made.causal, made.window, made.softcap = self.scale, self.causal, self.window, self.softcap
         made.scoring = self.scoring.struct()
         return made
+
+    def arrays(self):
+        """The arrays whose addresses are in the structs of all calls, by their fields."""
+        given = self.scoring.arrays
+        return {"q": self.q.array, "k": self.k.array, "v": self.v.array, "o": self.given.array, "lse": self.lse,
+                "scoring.sinks": given.get("sinks"), "scoring.alibi_slopes": given.get("alibi"), "scoring.bias": given.get("bias"),
+                "scoring.padding": given.get("padding")}
 
     def pages(self):
         pages, slots = self.k.before
@@ -259,10 +295,14 @@ class Varlen(Serving):
         else:
             made.kv_tokens, made.kv_start = self.k.before[0], self.address("kv_starts")
         call("ftl_attention_varlen", runtime(), c.byref(made), stream)
+        tables = self.tables
+        _again.note_struct(made, {**self.arrays(), "q_start": tables["q_starts"], "kv_start": tables.get("kv_starts"),
+                                  "q_used": tables.get("q_lens"), "kv_used": tables.get("kv_lens"), "pages.table": tables.get("table")})
 
 
 class Decode(Serving):
     CALL, STRUCT = "ftl_attention_decode", _c.ftl_decode
+    has_rows_of_nobody = False
 
     def __init__(self, q, k, v, tables, scoring, out):
         for name in ("table", "kv_lens"):
@@ -274,7 +314,10 @@ class Decode(Serving):
         self.need("kv_lens", [batch])
         scoring.check(self.q.heads, batch, (batch, self.q.heads, tokens))
 
-    choose = Serving.set_options
+    def choose(self, causal, window, softcap, scale, total_keys):
+        self.set_options(causal, window, softcap, scale)
+        self.total_keys = whole("total_keys", total_keys)
+
     check_tables = Serving.check_pages
     is_latent = False
 
@@ -294,13 +337,14 @@ class Decode(Serving):
     def launch(self, torch, stream):
         made = self.fill(self.STRUCT())
         made.batch, made.q_len = self.q.before
-        made.pages, made.kv_lens = self.pages(), self.address("kv_lens")
+        made.pages, made.kv_lens, made.total_keys = self.pages(), self.address("kv_lens"), self.total_keys
         size = c.c_size_t()
         call(f"{self.CALL}_workspace", runtime(), c.byref(made), c.byref(size))
         # Freed in the stream's order, as all of PyTorch's memory.
         workspace = torch.empty((size.value,), dtype=torch.uint8, device=self.device) if size.value else None
         made.workspace, made.workspace_bytes = workspace.data_ptr() if size.value else 0, size.value
         call(self.CALL, runtime(), c.byref(made), stream)
+        _again.note_struct(made, {**self.arrays(), "kv_lens": self.tables["kv_lens"], "pages.table": self.tables["table"]})
 
 
 class Latent(Decode):
@@ -331,8 +375,20 @@ class Latent(Decode):
         made.scale, made.causal = self.scale, self.causal
         return made
 
+    def arrays(self):
+        return {"q": self.q.array, "cache": self.k.array, "o": self.given.array, "lse": self.lse}
+
 
 SPLITS = 2  # of the keys, on the CPU
+
+
+def whole(name, value):
+    """A whole number from 0 on; 0 where none is said."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 0 <= value < 2 ** 63:
+        raise ValueError(f"{name} is a whole number from 0 on, or None; found {value!r}")
+    return int(value)
 
 
 def columns_of(value_dim):

@@ -10,10 +10,10 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("_c", SOURCE / "python/flashtl/_c.py")
 _c = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(_c)
-HEADERS = {path.name: re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S) for path in (SOURCE / "include/flashtl").glob("*.h")}
+HEADERS = {path.name: re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S) for path in [*(SOURCE / "include/flashtl").glob("*.h"), SOURCE / "python/again.h"]}
 TEXT = "\n".join(HEADERS.values())
 PLAIN = {"size_t": c.c_size_t, "int32_t": c.c_int32, "int64_t": c.c_int64, "uint64_t": c.c_uint64, "double": c.c_double, "bool": c.c_bool}
-LENGTHS = {"FTL_AXES_MAX": 8}
+LENGTHS = {"FTL_AXES_MAX": 8, "AGAIN_TENSORS_MOST": 12}
 BEGINNINGS = {"ftl_plan"}  # of which only the first fields are there
 
 

@@ -24,6 +24,7 @@ if(NOT FLASHTL_SANITIZE)
     get_filename_component(name ${test} NAME_WE)
     string(REPLACE "test_" "python_" title ${name})
     add_test(NAME ${title} COMMAND ${python_run} torch ${CMAKE_SOURCE_DIR} ${python_work} ${FLASHTL_PYTHON} ${name})
-    set_tests_properties(${title} PROPERTIES FIXTURES_REQUIRED python_package LABELS python SKIP_RETURN_CODE 77)
+    set_tests_properties(${title} PROPERTIES FIXTURES_REQUIRED python_package LABELS python SKIP_RETURN_CODE 77
+                         ENVIRONMENT "FAKE_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda>;FAKE_NVRTC_LIBRARY=$<TARGET_FILE:fake_nvrtc>")
   endforeach()
 endif()

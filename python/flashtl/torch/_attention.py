@@ -1,10 +1,12 @@
 """flashtl.torch.attention: what flashtl.attention computes, by operators that PyTorch differentiates and compiles."""
 import torch
 
+from .. import _again
 from .._attention import HEAD_UNIT, LAYOUTS, parts_of, positive
 from .._program import MACHINES
 from . import _operators
 
+is_cast_anywhere = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -27,6 +29,21 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, m
         from .. import distributed
         return distributed.attention(q, k, v, group=group, causal=causal, window=window, softcap=softcap, alibi=alibi, scale=scale,
                                      return_lse=return_lse, layout=layout, on=on, gpu=gpu)
+    if torch.compiler.is_compiling() or is_cast_anywhere() and is_cast(q):
+        return attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu)
+    tensors, absent = _again.present(q, k, v, alibi, mask)
+    options = "torch.attention", absent, causal, window, softcap, scale, align, return_lse, layout, on, gpu
+    found = _again.again(options, tensors)
+    if found:
+        return found if return_lse else found[0]
+    with _again.learning(options, tensors) as learned:
+        made = attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu)
+        learned.give(*(made if return_lse else (made,)))
+    return made
+
+
+def attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu):
+    """The whole call, by operators that PyTorch differentiates and compiles."""
     check_words(layout, on)
     q, k, v = cast(q, k, v)
     if mask is not None and mask.is_floating_point():
@@ -52,11 +69,15 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, m
     return o, made[0][1] if len(made) == 1 else torch.cat([one[1] for one in made], 2)
 
 
+def is_cast(tensor):
+    device = tensor.device.type
+    return device in ("cpu", "cuda") and torch.is_autocast_enabled(device)
+
+
 def cast(*tensors):
     """The tensors, of autocast's type where that is enabled."""
-    device = tensors[0].device.type
-    if device in ("cpu", "cuda") and torch.is_autocast_enabled(device):
-        return [tensor.to(torch.get_autocast_dtype(device)) for tensor in tensors]
+    if is_cast(tensors[0]):
+        return [tensor.to(torch.get_autocast_dtype(tensors[0].device.type)) for tensor in tensors]
     return tensors
 
 

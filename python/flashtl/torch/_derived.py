@@ -62,8 +62,8 @@ def masked(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu
     q, k, v, o_heads = (as_heads(tensor, layout) for tensor in (q, k, v, o))
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) if with_lse else None
     if q.numel() and k.numel():
-        text = forward_text(operator_of(q, k), causal, window, softcap, alibi is not None, bias_type(mask, q), False, with_lse)
-        bias = as_bias(mask, q.dtype, (*q.shape[:3], k.shape[2]))
+        text = forward_text(operator_of(q, k), causal, window, softcap, alibi is not None, bias_type(mask), False, with_lse)
+        bias = as_bias(mask, (*q.shape[:3], k.shape[2]))
         given = {"Q": q, "K": k, "V": v, "bias": bias, "slope": alibi, "scale": scale or q.shape[3] ** -0.5}
         run(text, given, on, gpu, {"O": o_heads, **({"lse": lse} if with_lse else {})})
     else:  # nobody sees a key
@@ -97,11 +97,11 @@ def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, 
     if "B" in of:
         made["B"] = rows_empty(scores, mask.dtype, mask.device)
     if q.numel() and k.numel():
-        bias = None if mask is None else as_bias(mask, q.dtype, scores)
+        bias = None if mask is None else as_bias(mask, scores)
         given = {**heads, "lse": lse.contiguous(), "slope": alibi if alibi is None else alibi.contiguous(),
                  "bias": as_rows(bias) if "B" in of else bias, "scale": scale or q.shape[3] ** -0.5}
         text = gradient_text(operator_of(heads["Q"], heads["K"]), causal, window, softcap, alibi is not None,
-                             None if mask is None else bias_type(mask, q), of, is_single)
+                             None if mask is None else bias_type(mask), of, is_single)
         run(text, given, on, gpu, {f"d{INPUTS[letter]}": tensor if letter == "B" else as_heads(tensor, layout)
                                    for letter, tensor in made.items()})
     else:  # nobody sees a key

@@ -1,4 +1,4 @@
-"""A mask of attention, boolean or additive, as an Input of its sketch: numbers that are added to the scores."""
+"""A mask of attention as an Input of its sketch: numbers that are added to the scores, or bytes that are not 0 where a key is seen."""
 import re
 
 import torch
@@ -10,29 +10,28 @@ INPUT = {False: "Input  bias {type} (b in batch, head in q_heads, q in q_len, x 
          True: "Input  bias {type} (b in batch, head in q_heads; q in q_len, kv in kv_len)\n"}
 STEP = {False: "    Compute Add S, bias[b, head, q, kv] and get S\n",
         True: "    Copy bias from global to register\n    Compute Add S, bias and get S\n"}
+SEEN = "i8"  # PyTorch's boolean tensors, as they lie in memory
+SEEN_STEP = "    Compute Mask S where bias[b, head, q, kv] == 0\n"
 ROW_BYTES = 16
 
 
 def with_bias(text, bias_type, is_tile):
-    """The sketch of attention with a bias, added to scores that are scaled and capped."""
+    """The sketch of attention with a mask: numbers are added to scores that are scaled and capped."""
     text, inputs = re.subn("^(?=Output O )", INPUT[is_tile].format(type=bias_type), text, count=1, flags=re.M)
-    text, steps = re.subn("^(?=    Compute (?:Mask|Softmax) S)", STEP[is_tile], text, count=1, flags=re.M)
+    text, steps = re.subn("^(?=    Compute (?:Mask|Softmax) S)", SEEN_STEP if bias_type == SEEN else STEP[is_tile], text, count=1,
+                          flags=re.M)
     assert inputs == steps == 1, "the sketch of attention has no place for a bias"
     return text
 
 
-def bias_type(mask, q):
-    """Of what the kernel reads: a boolean mask becomes numbers of q's type, as PyTorch's kernels have it."""
-    return TYPES[str(q.dtype if mask.dtype == torch.bool else mask.dtype).rpartition(".")[2]]
+def bias_type(mask):
+    """Of what the kernel reads."""
+    return SEEN if mask.dtype == torch.bool else TYPES[str(mask.dtype).rpartition(".")[2]]
 
 
-def as_bias(mask, dtype, shape):
-    """The bias, without copies of what is broadcast; a boolean mask hides where it is false."""
-    if mask.dtype == torch.bool:
-        kept = mask[tuple(slice(0, 1) if step == 0 else slice(None) for step in mask.stride())]
-        seen, hidden = torch.tensor((0, -torch.inf), dtype=dtype, device=kept.device)
-        mask = torch.where(kept, seen, hidden)
-    return mask.expand(shape)
+def as_bias(mask, shape):
+    """The mask for every score, without copies: neither what is broadcast nor what is boolean is written out."""
+    return (mask.view(torch.int8) if mask.dtype == torch.bool else mask).expand(shape)
 
 
 def rows_empty(shape, dtype, device):
