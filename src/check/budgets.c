@@ -140,9 +140,13 @@ static bool check_threads(arena *memory, const model *m, const gpu *target, diag
                     number(memory, target->block_threads));
         return false;
     }
-    if (said && registers > target->registers) {
+    /* What a block begins with is all that its roles hand to one another: if they ask for more,
+     * some wait for ever.
+     */
+    int64_t most = threads * gpu_registers_for(target, (int)threads, 1);
+    if (said && registers > most) {
         diag_report(diags, DIAG_BUDGET_ROLE_REGISTERS, at, number(memory, registers), target->title,
-                    number(memory, target->registers));
+                    number(memory, most), number(memory, threads));
         return false;
     }
     return true;

@@ -350,7 +350,7 @@ static bool rows_are_whole(const emit *t, const tl_statement *s, const coordinat
     int axis = c->tile_axes[0];
     const tl_expr *length = c->axes->items[axis].extent;
     if (axis >= at->count || at->items[axis].is_all || !at->items[axis].is_block) return false;
-    return emit_is_whole(t, at->items[axis].at, size, length);
+    return emit_is_whole(t, s, at->items[axis].at, size, length);
 }
 
 static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left,

@@ -5,6 +5,8 @@
  */
 #include "translate/copy.h"
 
+#include <limits.h>
+
 enum { BOX_MAX = 256 };
 
 typedef struct box {
@@ -203,6 +205,53 @@ static void make_corner_uniform(box *x) {
     }
 }
 
+/* Is the number still declared, in this block or one around it, where the next line is written? */
+static bool is_known_still(const emit *t, const emit_number *number, const tl_statement *s) {
+    int least = INT_MAX;
+    if (number->by->parent != s->parent) return false;
+    for (int i = t->lines.count - 1; i >= 0; i--) {
+        const emit_line *line = &t->lines.items[i];
+        if (str_equal(line->declares, number->name)) return line->indent <= least;
+        bool is_code = line->text.length && line->text.data[0] != '#';
+        if (is_code && line->indent < least) least = line->indent;
+    }
+    return false;
+}
+
+static bool reads_table(str text) {
+    return emit_mentions(text, STR("ftl_load_global_i32_if")) ||
+           emit_mentions(text, STR("ftl_load_global_i32"));
+}
+
+/* A corner that a table gives, the number of a page, say, is read before the copy waits for its
+ * slot, not after that, and once for all copies of a block that ask for it.
+ */
+static void read_corner(box *x) {
+    emit *t = x->t;
+    for (int k = 0; k < t->numbers.count; k++) /* the same block once more: numbers are others */
+        if (t->numbers.items[k].by == x->s) t->numbers.count = 0;
+    for (int i = 0; i < x->corner.count; i++) {
+        emit_value *at = &x->corner.at[i];
+        if (!reads_table(at->text)) continue;
+        str value =
+            emit_is_wide(*at) ? emit_format(t, "(int)(%.*s)", STR_ARGS(at->text)) : at->text;
+        str name = {0};
+        for (int k = 0; k < t->numbers.count; k++) {
+            const emit_number *number = &t->numbers.items[k];
+            if (str_equal(number->text, value) && is_known_still(t, number, x->s))
+                name = number->name;
+        }
+        if (!name.length) {
+            str tensor = emit_clean(t, str_from(x->tensor->name));
+            name = emit_format(t, "%.*s_number_%d", STR_ARGS(tensor), ++t->numbers_read);
+            emit_number number = {value, name, x->s};
+            emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(value));
+            list_push(t->memory, &t->numbers, number);
+        }
+        *at = emit_named(name, at->low, at->high);
+    }
+}
+
 void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, bool loads) {
     box x = {.t = t, .s = s, .tile = tile};
     if (!s->copy.is_async) {
@@ -219,6 +268,7 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
     }
     /* Where threads fill the tile too, all of them arrive, and so wait until it is free. */
     bool all_arrive = loads && tile->bound->by_threads;
+    if (loads) read_corner(&x);
     if (all_arrive) emit_channel_acquire(t, s, tile);
     if (issuer.length) emit_open(t, "if (%.*s) {", STR_ARGS(issuer));
     if (loads && !all_arrive) emit_channel_acquire(t, s, tile);

@@ -157,6 +157,12 @@ typedef struct emit_round {
     int indent; /* of what is in it */
 } emit_round;
 
+/* A number that a table gave, kept for the copies after it in the same block. */
+typedef struct emit_number {
+    str text, name;
+    const tl_statement *by; /* whose copy asked first */
+} emit_number;
+
 typedef struct emit_name {
     const void *of; /* symbol, or binding */
     str name;
@@ -251,6 +257,8 @@ typedef struct emit {
     translate_conditions conditions;
     LIST(ftl_plan_derived) derived;
     LIST(ftl_plan_map) maps;
+    LIST(emit_number) numbers; /* of tables, read for copies by TMA */
+    int numbers_read;          /* in all */
 } emit;
 
 /* lines.c: text */
@@ -448,8 +456,9 @@ emit_value emit_walk_extent(emit *t, const tl_walk *walk);
 /* multiples.c: is the length surely a multiple of n, by numbers and launch conditions? 'depth' 0.
  */
 bool emit_is_multiple(const emit *t, const tl_expr *e, int64_t n, int depth);
-/* Does tile number 'at' of that size surely end within the length? */
-bool emit_is_whole(const emit *t, const tl_expr *at, int64_t size, const tl_expr *length);
+/* Does tile number 'at' of that size surely end within the length, where s stands? */
+bool emit_is_whole(const emit *t, const tl_statement *s, const tl_expr *at, int64_t size,
+                   const tl_expr *length);
 
 /* address.c: where elements of tensors and views lie */
 typedef struct emit_address {

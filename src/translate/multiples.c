@@ -3,6 +3,9 @@
  */
 #include "translate/emit.h"
 
+/* Far more tiles than an iteration brings; products of it and of a size are no overflow. */
+enum { TILES_TOGETHER_MAX = 1 << 16 };
+
 /* Does the condition say that e is a multiple of n? It is, where each part of an `and` holds. */
 static bool says_multiple(const tl_expr *condition, const tl_expr *e, int64_t n, int depth) {
     int64_t divisor, rest;
@@ -56,32 +59,92 @@ static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {
     return false;
 }
 
-/* Does tile number e + more of that size end within the length? What bounds a loop says so:
- * j < min(full, blocks) - 1 and full = floor(kv_len/BN).
+/* A tile that is asked about: its number is 'factor' times an expression, and 'more'. */
+typedef struct tile_end {
+    int64_t size;
+    const tl_expr *length;
+} tile_end;
+
+static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const tile_end *end,
+                        int depth);
+
+/* Of a quotient that is rounded: blocks of that size, all of which but the last are whole, or
+ * groups of so many tiles as the factor counts.
  */
-static bool ends_within(const tl_expr *e, int64_t more, int64_t size, const tl_expr *length,
+static bool quotient_ends_within(const tl_expr *e, int64_t factor, int64_t more,
+                                 const tile_end *end, int depth) {
+    int64_t known;
+    bool rounds_up = e->function == TL_FUNCTION_CEIL;
+    const tl_expr *q = rounds_up || e->function == TL_FUNCTION_FLOOR ? e->items[0] : NULL;
+    bool divides = q && q->kind == TL_BINARY &&
+                   q->operator== TL_OVER && tl_known_integer(q->right, &known) && known > 0;
+    if (!divides) return false;
+    bool counts_tiles = factor == 1 && known == end->size;
+    if (counts_tiles && more <= (rounds_up ? -2 : -1) &&
+        is_at_most(q->left, end->length, depth + 1))
+        return true;
+    return !rounds_up && factor % known == 0 &&
+           ends_within(q->left, factor / known, more, end, depth + 1);
+}
+
+/* Does the largest of them end within? Tiles below 0 are none: nothing is copied from there. */
+static bool all_end_within(const tl_expr *e, int64_t factor, int64_t more, const tile_end *end,
+                           int depth) {
+    int64_t known;
+    for (int i = 0; i < e->item_count; i++) {
+        bool is_none = tl_known_integer(e->items[i], &known) && known <= EMIT_SIZE_MAX &&
+                       factor * known + more < 0;
+        if (!is_none && !ends_within(e->items[i], factor, more, end, depth)) return false;
+    }
+    return true;
+}
+
+/* Does tile number factor*e + more end within the length? What bounds a loop says so:
+ * j < min(full, blocks) - 1 and full = floor(kv_len/BN), or 2*i and i < floor(full/2).
+ */
+static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const tile_end *end,
                         int depth) {
     int64_t known;
     if (depth > TL_HEIGHT_MAX) return false;
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_LOOP) {
         const tl_statement *loop = e->symbol->statement;
         bool is_plain = loop && loop->kind == TL_FOR && !loop->loop.is_grid_walk;
-        return is_plain && ends_within(loop->loop.to, more - 1, size, length, depth + 1);
+        return is_plain && ends_within(loop->loop.to, factor, more - factor, end, depth + 1);
     }
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
-        return e->symbol->value && ends_within(e->symbol->value, more, size, length, depth + 1);
+        return e->symbol->value && ends_within(e->symbol->value, factor, more, end, depth + 1);
     bool is_sum = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
-    if (is_sum && tl_known_integer(e->right, &known) && known >= 0 && known <= EMIT_SIZE_MAX)
-        return ends_within(e->left, e->operator== TL_PLUS ? more + known : more - known, size,
-                           length, depth + 1);
+    if (is_sum && tl_known_integer(e->right, &known) && known >= 0 && known <= EMIT_SIZE_MAX) {
+        int64_t gain = e->operator== TL_PLUS ? factor * known : - factor * known;
+        return ends_within(e->left, factor, more + gain, end, depth + 1);
+    }
+    if (e->kind == TL_BINARY && e->operator== TL_TIMES && tl_known_integer(e->left, &known))
+        return known > 0 && known <= TILES_TOGETHER_MAX / factor &&
+               ends_within(e->right, factor * known, more, end, depth + 1);
     if (e->kind != TL_CALL) return false;
+    if (e->function == TL_FUNCTION_MAX) return all_end_within(e, factor, more, end, depth + 1);
     for (int i = 0; e->function == TL_FUNCTION_MIN && i < e->item_count; i++)
-        if (ends_within(e->items[i], more, size, length, depth + 1)) return true;
-    /* floor(length/size) tiles are whole: the last of them has that number less one. */
-    const tl_expr *q = e->function == TL_FUNCTION_FLOOR ? e->items[0] : NULL;
-    return q && q->kind == TL_BINARY &&
-           q->operator== TL_OVER && tl_known_integer(q->right, &known) && known == size &&
-           more <= -1 && is_at_most(q->left, length, depth + 1);
+        if (ends_within(e->items[i], factor, more, end, depth + 1)) return true;
+    return quotient_ends_within(e, factor, more, end, depth);
+}
+
+/* Does the condition, where it holds, say so of tile number 'at'? */
+static bool condition_ends(const tl_expr *condition, const tl_expr *at, const tile_end *end,
+                           int depth) {
+    if (condition->kind != TL_BINARY || depth > TL_HEIGHT_MAX) return false;
+    if (condition->operator== TL_AND)
+        return condition_ends(condition->left, at, end, depth + 1) ||
+               condition_ends(condition->right, at, end, depth + 1);
+    bool is_less = condition->operator== TL_LESS || condition->operator== TL_LESS_EQUAL;
+    return is_less && tl_expr_equal(condition->left, at) &&
+           ends_within(condition->right, 1, condition->operator== TL_LESS ? -1 : 0, end, 0);
+}
+
+/* Do the conditions around the statement? `if j < full`. */
+static bool conditions_end(const tl_statement *s, const tl_expr *at, const tile_end *end) {
+    for (const tl_statement *up = s->parent; up; up = up->parent)
+        if (up->kind == TL_IF && condition_ends(up->branch.condition, at, end, 0)) return true;
+    return false;
 }
 
 /* Does the grid count so many tiles of that size as the length has, all of them whole? */
@@ -93,6 +156,9 @@ static bool walks_whole(const emit *t, const tl_expr *e, int64_t size, const tl_
            known == size && tl_expr_equal(q->left, length) && emit_is_multiple(t, length, size, 0);
 }
 
-bool emit_is_whole(const emit *t, const tl_expr *at, int64_t size, const tl_expr *length) {
-    return ends_within(at, 0, size, length, 0) || walks_whole(t, at, size, length);
+bool emit_is_whole(const emit *t, const tl_statement *s, const tl_expr *at, int64_t size,
+                   const tl_expr *length) {
+    tile_end end = {size, length};
+    return ends_within(at, 1, 0, &end, 0) || walks_whole(t, at, size, length) ||
+           conditions_end(s, at, &end);
 }

@@ -635,7 +635,9 @@ static const row rows[] = {
     /* budgets and outputs */
     {A100, DIAG_BUDGET_SHARED, "bytes of shared memory; NVIDIA A100", {{"stages 2", "stages 8"}}},
     {H200, DIAG_BUDGET_THREADS, "2304 threads", {{"with 1 warp, 24 registers", "with 64 warps"}}},
-    {H200, DIAG_BUDGET_ROLE_REGISTERS, "an SM", {{"240 registers", "512 registers"}}},
+    {H200, DIAG_BUDGET_ROLE_REGISTERS, "begins with 64512", {{"240 registers", "512 registers"}}},
+    /* As many as the multiprocessor has, and more than 384 threads begin with. */
+    {H200, DIAG_BUDGET_ROLE_REGISTERS, "ask for 65536", {{"24 registers", "32 registers"}}},
     {A100, DIAG_BUDGET_REGISTERS, "registers a thread", {{"BM = 128", "BM = 256"}}},
     {PRODUCT, DIAG_OUTPUT_NEVER, "Output T", {{"grid", "Output T f32 (q in q_len)\ngrid"}}},
     {PRODUCT,

@@ -348,7 +348,12 @@ static void whole_tiles_of_loops(void **state) {
         int more; /* cut copies than in the text as written */
     } loops[] = {{"min(blocks, full) - 1", 0},         {"full - 1", 0},
                  {"min(blocks - 1, full) - 0", 2},     {"min(7, min(full, blocks) - 1)", 0},
-                 {"max(0, min(blocks, full) - 1)", 2}, {"min(full - 2, blocks) + 1", 0}};
+                 {"max(0, min(blocks, full) - 1)", 2}, {"min(full - 2, blocks) + 1", 0},
+                 {"2*floor(full/2) - 1", 0},           {"2*floor(full/3) - 1", 2},
+                 {"2*floor((full - 1)/2)", 0},         {"2*ceil(full/2) - 2", 2},
+                 {"ceil(kv_len/BN) - 2", 0},           {"ceil(kv_len/BN) - 1", 2},
+                 {"max(1, ceil(kv_len/BN)) - 2", 0},   {"max(2, ceil(kv_len/BN)) - 2", 2},
+                 {"max(1, min(blocks, full)) - 2", 0}};
     int cuts = 0;
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
         translated x;
