@@ -17,7 +17,7 @@ static double line_registers(const cost_model *m, const cost_choice *c, int tile
         DEALT_UNITS_MIN = 9,
         DEALT_ACROSS_MIN = 13,
         UNITS_AT_ONCE = 4
-    }; /* as in translate/copy_load.c */
+    }; /* as in translate/copy_units.c */
     int64_t rows = (int64_t)cost_value(c, m->extents[tile][0]);
     int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) * cost_raw_bytes(m, tile) / 16;
     int64_t along = pieces & -pieces;

@@ -198,6 +198,20 @@ void tl_remove(tl_block *block, tl_statement *s) {
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
+tl_expr *tl_new_integer(arena *memory, int64_t value) {
+    tl_expr *e = arena_new(memory, tl_expr);
+    *e = (tl_expr){.kind = TL_INTEGER, .integer = value};
+    return e;
+}
+
+tl_expr *tl_new_binary(arena *memory, tl_operator operator, const tl_expr * left,
+                       const tl_expr *right) {
+    tl_expr *e = arena_new(memory, tl_expr);
+    *e = (tl_expr){.kind = TL_BINARY, .operator= operator, .division = TL_DIVIDE_UP };
+    e->left = (tl_expr *)(uintptr_t)left, e->right = (tl_expr *)(uintptr_t)right;
+    return e;
+}
+
 tl_expr *tl_expr_copy(arena *memory, const tl_expr *e) {
     if (!e) return NULL;
     tl_expr *copy = arena_new(memory, tl_expr);

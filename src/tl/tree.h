@@ -364,6 +364,10 @@ void tl_insert_after(tl_block *block, tl_statement *at, tl_statement *s);
 void tl_remove(tl_block *block, tl_statement *s);
 
 tl_expr *tl_expr_copy(arena *memory, const tl_expr *e);
+/* Bound expressions of others, which stay as they are. */
+tl_expr *tl_new_integer(arena *memory, int64_t value);
+tl_expr *tl_new_binary(arena *memory, tl_operator operator, const tl_expr * left,
+                       const tl_expr *right);
 tl_statement *tl_statement_copy(arena *memory, const tl_statement *s); /* deep, unlinked, unbound */
 tl_program *tl_program_copy(arena *memory, const tl_program *p);
 

@@ -39,9 +39,7 @@ static bool atom_fits(emit *t, const tl_statement *s) {
         if (!atom)
             return emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
                                     "it is not in the table of atoms");
-        if (!gpu_has(t->gpu, atom->feature))
-            return emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
-                                    "this GPU has no such instruction");
+        if (!emit_has(t, s, c->atom, atom->feature)) return false;
     }
     if (str_is(c->atom, "tma")) return true;
     bool async_way = c->from == TL_GLOBAL && c->to == TL_SHARED && str_is(c->atom, "cp_async");

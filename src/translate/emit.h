@@ -287,6 +287,8 @@ str emit_with(emit *t, str text, str variable, str value);
 /* Says why there is no translation; false. */
 bool emit_unsupported(emit *t, diag_range range, str what, const char *why, ...)
     __attribute__((format(printf, 4, 5)));
+/* Has the GPU the instruction `by` that name? Says so where it has not. */
+bool emit_has(emit *t, const tl_statement *s, str atom, gpu_feature feature);
 str emit_format(emit *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* functions.c: what the text does at several places, written once */

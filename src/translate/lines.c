@@ -277,6 +277,12 @@ str emit_format(emit *t, const char *format, ...) {
     return text;
 }
 
+bool emit_has(emit *t, const tl_statement *s, str atom, gpu_feature feature) {
+    return gpu_has(t->gpu, feature) ||
+           emit_unsupported(t, s->range, emit_format(t, "by %.*s", STR_ARGS(atom)),
+                            "this GPU has no such instruction");
+}
+
 bool emit_unsupported(emit *t, diag_range range, str what, const char *why, ...) {
     va_list arguments;
     va_start(arguments, why);

@@ -85,9 +85,7 @@ static bool make_product(product *p) {
     if (!atom || !atom->wrapper || p->a.tile->type != p->b.tile->type)
         return refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
                       "there is no such product of these types");
-    if (!gpu_has(p->t->gpu, atom->feature))
-        return refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
-                      "this GPU has no such instruction");
+    if (!emit_has(p->t, p->s, c->atom, atom->feature)) return false;
     bool is_bytes = tl_type_bytes(atom->type) == 1;
     p->wide = atom->k == 16 || is_bytes ? atom : NULL;
     p->narrow = is_bytes ? NULL : atom_narrow_product(atom);

@@ -88,9 +88,7 @@ static bool make_product(product *p) {
         p->a.tile->type != p->b.tile->type)
         return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
                       "there is no such asynchronous product of these types");
-    if (!gpu_has(t->gpu, atom->feature))
-        return refuse(p, emit_format(t, "by %.*s", STR_ARGS(c->atom)),
-                      "this GPU has no such instruction");
+    if (!emit_has(p->t, p->s, c->atom, atom->feature)) return false;
     p->atom = atom;
     int deep = p->a.in_registers ? p->a.tile->columns : p->a.d.k;
     int high = p->a.in_registers ? p->a.tile->rows : p->a.d.mn;

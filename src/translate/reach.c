@@ -39,17 +39,8 @@ static bool most_of(const tl_expr *e, int64_t *most) {
     return is_largest ? found == e->item_count && found > 0 : found > 0;
 }
 
-static tl_expr *integer(const reach *t, int64_t value) {
-    tl_expr *e = arena_new(t->memory, tl_expr);
-    *e = (tl_expr){.kind = TL_INTEGER, .integer = value};
-    return e;
-}
-
 static void demand(const reach *t, const tl_expr *extent, tl_expr *index) {
-    tl_expr *longer = arena_new(t->memory, tl_expr);
-    *longer = (tl_expr){.kind = TL_BINARY, .operator= TL_GREATER, .right = index};
-    longer->left = arena_new(t->memory, tl_expr);
-    *longer->left = *extent;
+    const tl_expr *longer = tl_new_binary(t->memory, TL_GREATER, extent, index);
     ftl_formula f;
     if (!translate_formula(longer, t->plan, t->memory, &f) || is_said(t->to, f.text)) return;
     list_push(t->memory, t->to, f);
@@ -61,13 +52,14 @@ static bool is_open(const tl_expr *extent) {
 }
 
 static void visit(void *context, tl_expr *e) {
+    const reach *t = context;
     const tl_axes *axes = e->kind == TL_ELEMENT && e->symbol ? e->symbol->axes : NULL;
     for (int i = 0; axes && i < e->item_count && i < axes->count; i++) {
         const tl_expr *extent = axes->items[i].extent;
         int64_t most;
         bool is_call = e->items[i]->kind == TL_CALL;
         if (is_open(extent) && is_call && most_of(e->items[i], &most) && most > 0)
-            demand(context, extent, integer(context, most));
+            demand(t, extent, tl_new_integer(t->memory, most));
     }
 }
 
@@ -85,13 +77,7 @@ static const tl_expr *extent_of(const reach *t, const tl_expr *e) {
 static tl_expr *last_of(const reach *t, const tl_expr *e) {
     const tl_expr *extent = extent_of(t, e);
     int64_t number;
-    tl_expr *last = arena_new(t->memory, tl_expr);
-    if (extent) {
-        *last = (tl_expr){.kind = TL_BINARY, .operator= TL_MINUS, .right = integer(t, 1)};
-        last->left = arena_new(t->memory, tl_expr);
-        *last->left = *extent;
-        return last;
-    }
+    if (extent) return tl_new_binary(t->memory, TL_MINUS, extent, tl_new_integer(t->memory, 1));
     if (e->kind != TL_BINARY) return NULL;
     bool keeps = e->operator== TL_PLUS || e->operator== TL_TIMES || e->operator== TL_OVER;
     bool is_right = keeps && tl_known_integer(e->right, &number) && number > 0;
@@ -99,6 +85,7 @@ static tl_expr *last_of(const reach *t, const tl_expr *e) {
         keeps && e->operator!= TL_OVER && tl_known_integer(e->left, &number) && number > 0;
     tl_expr *inner = is_right ? last_of(t, e->left) : is_left ? last_of(t, e->right) : NULL;
     if (!inner) return NULL;
+    tl_expr *last = arena_new(t->memory, tl_expr);
     *last = *e;
     if (is_right) last->left = inner;
     else last->right = inner;
@@ -152,10 +139,9 @@ static void demand_length(const tl_expr *extent, const ftl_plan *plan, arena *me
                           translate_conditions *to) {
     ftl_formula f;
     if (!translate_formula(extent, plan, memory, &f) || !may_be_negative(&f)) return;
-    tl_expr zero = {.kind = TL_INTEGER}, left = *extent,
-            condition = {
-                .kind = TL_BINARY, .operator= TL_GREATER_EQUAL, .left = &left, .right = &zero};
-    if (!translate_formula(&condition, plan, memory, &f) || is_said(to, f.text)) return;
+    const tl_expr *condition =
+        tl_new_binary(memory, TL_GREATER_EQUAL, extent, tl_new_integer(memory, 0));
+    if (!translate_formula(condition, plan, memory, &f) || is_said(to, f.text)) return;
     list_push(memory, to, f);
 }
 

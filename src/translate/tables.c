@@ -20,30 +20,11 @@ typedef struct tables {
 
 /* --- expressions ------------------------------------------------------------------------------ */
 
-static tl_expr *integer(tables *t, int64_t value) {
-    tl_expr *e = arena_new(t->memory, tl_expr);
-    e->kind = TL_INTEGER, e->integer = value;
-    return e;
-}
-
-/* The tree has no constant parts; nothing changes what is put into one here. */
-static tl_expr *part(const tl_expr *e) {
-    return (tl_expr *)(uintptr_t)e;
-}
-
-static tl_expr *binary(tables *t, tl_operator operator, const tl_expr * left,
-                       const tl_expr *right) {
-    tl_expr *e = arena_new(t->memory, tl_expr);
-    e->kind = TL_BINARY, e->operator= operator, e->division = TL_DIVIDE_UP;
-    e->left = part(left), e->right = part(right);
-    return e;
-}
-
 static tl_expr *least(tables *t, const tl_expr *a, const tl_expr *b) {
     tl_expr *e = arena_new(t->memory, tl_expr);
     e->kind = TL_CALL, e->function = TL_FUNCTION_MIN, e->item_count = 2;
     e->items = arena_array(t->memory, tl_expr *, 2);
-    e->items[0] = part(a), e->items[1] = part(b);
+    e->items[0] = (tl_expr *)(uintptr_t)a, e->items[1] = (tl_expr *)(uintptr_t)b;
     return e;
 }
 
@@ -72,14 +53,14 @@ static bool has_table(const tables *t, const tl_expr *e, int depth) {
 }
 
 /* The largest value of an expression of indices and sizes; NULL where that is not seen. */
-static tl_expr *largest(tables *t, const tl_expr *e) {
+static const tl_expr *largest(tables *t, const tl_expr *e) {
     e = meaning(e);
     const tl_symbol *s = e->kind == TL_NAME ? e->symbol : NULL;
-    if (e->kind == TL_INTEGER || (s && (s->kind == TL_SYMBOL_SIZE || s->is_known))) return part(e);
+    if (e->kind == TL_INTEGER || (s && (s->kind == TL_SYMBOL_SIZE || s->is_known))) return e;
     if (s && s->kind == TL_SYMBOL_INDEX && s->extent)
-        return binary(t, TL_MINUS, s->extent, integer(t, 1));
+        return tl_new_binary(t->memory, TL_MINUS, s->extent, tl_new_integer(t->memory, 1));
     if (e->kind == TL_BINARY && e->operator== TL_MODULO)
-        return binary(t, TL_MINUS, e->right, integer(t, 1));
+        return tl_new_binary(t->memory, TL_MINUS, e->right, tl_new_integer(t->memory, 1));
     return NULL;
 }
 
@@ -147,10 +128,11 @@ static void demand(tables *t, const tl_expr *e, const tl_expr *limit, int depth)
     const tl_expr *a = e->left, *b = e->right;
     switch (e->operator) {
     case TL_MODULO: return;
-    case TL_OVER: demand(t, a, binary(t, TL_TIMES, limit, b), depth + 1); return;
+    case TL_OVER: demand(t, a, tl_new_binary(t->memory, TL_TIMES, limit, b), depth + 1); return;
     case TL_TIMES:
-        if (has_table(t, b, 0)) demand(t, b, binary(t, TL_OVER, limit, a), depth + 1);
-        else demand(t, a, binary(t, TL_OVER, limit, b), depth + 1);
+        if (has_table(t, b, 0))
+            demand(t, b, tl_new_binary(t->memory, TL_OVER, limit, a), depth + 1);
+        else demand(t, a, tl_new_binary(t->memory, TL_OVER, limit, b), depth + 1);
         return;
     case TL_MINUS: demand(t, a, limit, depth + 1); return;
     case TL_PLUS: break;
@@ -161,8 +143,8 @@ static void demand(tables *t, const tl_expr *e, const tl_expr *limit, int depth)
         return;
     }
     const tl_expr *most_a = bound(t, a), *most_b = bound(t, b);
-    if (most_b) demand(t, a, binary(t, TL_MINUS, limit, most_b), depth + 1);
-    if (most_a) demand(t, b, binary(t, TL_MINUS, limit, most_a), depth + 1);
+    if (most_b) demand(t, a, tl_new_binary(t->memory, TL_MINUS, limit, most_b), depth + 1);
+    if (most_a) demand(t, b, tl_new_binary(t->memory, TL_MINUS, limit, most_a), depth + 1);
     if (!most_a && !most_b) involve(t);
 }
 
@@ -173,11 +155,11 @@ static void demand_length(tables *t, const tl_expr *e, const tl_expr *limit, int
     if (e->kind == TL_ELEMENT && e->symbol == t->table) {
         note(t, limit, FTL_TABLE_LENGTH);
     } else if (e->kind == TL_BINARY && e->operator== TL_TIMES && !has_table(t, e->right, 0)) {
-        tl_expr *below = binary(t, TL_OVER, limit, e->right);
+        tl_expr *below = tl_new_binary(t->memory, TL_OVER, limit, e->right);
         below->division = TL_DIVIDE_DOWN;
         demand_length(t, e->left, below, depth + 1);
     } else if (e->kind == TL_BINARY && e->operator== TL_OVER && !has_table(t, e->right, 0)) {
-        demand_length(t, e->left, binary(t, TL_TIMES, limit, e->right), depth + 1);
+        demand_length(t, e->left, tl_new_binary(t->memory, TL_TIMES, limit, e->right), depth + 1);
     } else {
         involve(t);
     }

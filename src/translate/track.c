@@ -137,13 +137,18 @@ static void move_to(emit *t, const emit_state *wanted, bool rarely) {
     }
 }
 
-static void join(emit *t, const emit_state *other) {
+static void join_states(const emit *t, emit_state *a, const emit_state *b, bool newest_of_b) {
     for (int i = 0; i < t->tiles.count; i++) {
-        emit_state *state = &t->tiles.items[i]->state;
-        int newest = other[i].newest;
-        *state = joined(*state, other[i]);
-        state->newest = newest;
+        int newest = newest_of_b ? b[i].newest : a[i].newest;
+        a[i] = joined(a[i], b[i]);
+        a[i].newest = newest;
     }
+}
+
+static void join(emit *t, const emit_state *other) {
+    emit_state *own = save(t);
+    join_states(t, own, other, true);
+    restore(t, own);
 }
 
 /* --- looking ahead ---------------------------------------------------------------------------- */
@@ -160,14 +165,6 @@ static emit_state *copy_of(emit *t, const emit_state *states) {
     emit_state *copy = arena_array(t->memory, emit_state, t->tiles.count + 1);
     for (int i = 0; i < t->tiles.count; i++) copy[i] = states[i];
     return copy;
-}
-
-static void join_states(const emit *t, emit_state *a, const emit_state *b, bool newest_of_b) {
-    for (int i = 0; i < t->tiles.count; i++) {
-        int newest = newest_of_b ? b[i].newest : a[i].newest;
-        a[i] = joined(a[i], b[i]);
-        a[i].newest = newest;
-    }
 }
 
 /* What a loop's body meets: the states before it, or after itself. What is known of a tile follows
