@@ -32,6 +32,12 @@ bool str_is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+size_t str_find(str text, str what) {
+    for (size_t at = 0; at + what.length <= text.length; at++)
+        if (str_starts((str){text.data + at, text.length - at}, what)) return at;
+    return text.length;
+}
+
 const char *str_find_word(str text, str name) {
     for (size_t at = 0; at + name.length <= text.length; at++) {
         const char *found = memchr(text.data + at, name.data[0], text.length - at);

@@ -33,6 +33,7 @@ bool str_ends(str a, str suffix);
 str str_trim(str a);
 uint32_t str_hash(str a);                      /* FNV-1a */
 bool str_is_word(char c);                      /* a letter of ASCII, a digit or '_' */
+size_t str_find(str text, str what);           /* where it begins; the text's length: nowhere */
 const char *str_find_word(str text, str name); /* where it stands as a whole word; NULL: nowhere */
 /* Cuts off everything up to the end of the next word, and returns that; empty: there is none. */
 str str_cut_word(str *rest);

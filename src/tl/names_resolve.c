@@ -6,21 +6,14 @@
 /* --- places ----------------------------------------------------------------------------------- */
 
 tl_space names_cut_place(str *name) {
-    static const struct {
-        str ending;
-        tl_space space;
-    } endings[] = {
-        {{"_global", 7}, TL_GLOBAL},     {{"_shared", 7}, TL_SHARED},
-        {{"_register", 9}, TL_REGISTER}, {{"_registers", 10}, TL_REGISTER},
-        {{"_reg", 4}, TL_REGISTER},
-    };
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        if (!str_ends(*name, endings[i].ending) || name->length <= endings[i].ending.length)
-            continue;
-        name->length -= endings[i].ending.length;
-        return endings[i].space;
+    tl_space space = tl_cut_place(name);
+    const str others[] = {STR("_registers"), STR("_reg")};
+    for (int i = 0; i < 2 && space == TL_NOWHERE; i++) {
+        if (!str_ends(*name, others[i]) || name->length == others[i].length) continue;
+        name->length -= others[i].length;
+        space = TL_REGISTER;
     }
-    return TL_NOWHERE;
+    return space;
 }
 
 /* `sQ`, `rS`, `gA` where only Q, S, A are known. */

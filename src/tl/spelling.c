@@ -30,28 +30,8 @@ typedef struct facts {
     LIST(fact) list;
 } facts;
 
-static const struct {
-    tl_space space;
-    const char *suffix;
-    unsigned flag;
-} places[] = {{TL_GLOBAL, "_global", IN_GLOBAL},
-              {TL_SHARED, "_shared", IN_SHARED},
-              {TL_REGISTER, "_register", IN_REGISTER}};
-
-/* Cuts a place off a name: Q_shared is Q and shared. */
-static tl_space place_of(str name, str *base) {
-    for (int i = 0; i < 3; i++) {
-        str suffix = str_from(places[i].suffix);
-        if (name.length <= suffix.length || !str_ends(name, suffix)) continue;
-        *base = (str){name.data, name.length - suffix.length};
-        return places[i].space;
-    }
-    *base = name;
-    return TL_NOWHERE;
-}
-
 static unsigned flag_of(tl_space space) {
-    return space == TL_NOWHERE ? 0 : places[space - TL_GLOBAL].flag;
+    return space == TL_NOWHERE ? 0 : (unsigned)IN_GLOBAL << (space - TL_GLOBAL);
 }
 
 /* --- what is known ---------------------------------------------------------------------------- */
@@ -145,11 +125,9 @@ static void note_result(facts *f, const tl_statement *s) {
         const tl_expr *target = tl_copy_into(s);
         note(f, target->text, IS_VARIABLE | flag_of(s->copy.to));
     } else if (s->kind == TL_COMPUTE && s->compute.target) {
-        str base;
-        note(f, s->compute.target->text, IS_VARIABLE);
-        if (place_of(s->compute.target->text, &base) == TL_NOWHERE) {
-            note(f, base, IN_REGISTER);
-        }
+        str base = s->compute.target->text;
+        note(f, base, IS_VARIABLE);
+        if (tl_cut_place(&base) == TL_NOWHERE) note(f, base, IN_REGISTER);
     }
 }
 
@@ -162,8 +140,8 @@ static void learn(facts *f, tl_kernel *kernel, void (*note_one)(facts *, const t
 
 /* `Allocate Q_shared in shared`, `Copy Q_shared from shared`: the place is said once. */
 static str without_place(str name, tl_space here, tl_space there) {
-    str base;
-    tl_space said = place_of(name, &base);
+    str base = name;
+    tl_space said = tl_cut_place(&base);
     return said != TL_NOWHERE && (said == here || said == there) ? base : name;
 }
 
@@ -189,8 +167,8 @@ static void repair_places(facts *f, tl_statement *s) {
 /* sQ, rS, gA where only Q, S, A are known; O_reg. */
 static str repair_name(const facts *f, str name) {
     if (find(f, name)->flags & IS_DECLARED) return name;
-    str base;
-    if (place_of(name, &base) != TL_NOWHERE) return name;
+    str base = name;
+    if (tl_cut_place(&base) != TL_NOWHERE) return name;
     if (name.length > 4 && str_ends(name, STR("_reg"))) {
         return str_format(f->memory, "%.*sister", STR_ARGS(name));
     }

@@ -365,6 +365,17 @@ const char *tl_space_name(tl_space space) {
     return names[space];
 }
 
+tl_space tl_cut_place(str *name) {
+    for (tl_space space = TL_GLOBAL; space <= TL_REGISTER; space++) {
+        str place = str_from(tl_space_name(space));
+        if (name->length < place.length + 2 || !str_ends(*name, place)) continue;
+        if (name->data[name->length - place.length - 1] != '_') continue;
+        name->length -= place.length + 1;
+        return space;
+    }
+    return TL_NOWHERE;
+}
+
 const char *tl_operation_name(tl_operation operation) {
     return tl_facts(operation)->name;
 }

@@ -385,6 +385,7 @@ const char *tl_statement_word(tl_statement_kind kind); /* "Copy" */
 const char *tl_type_name(tl_type type);
 int tl_type_bytes(tl_type type);
 const char *tl_space_name(tl_space space);
+tl_space tl_cut_place(str *name); /* Q_shared is Q, and shared; NOWHERE: it says no place */
 const char *tl_operation_name(tl_operation operation);
 tl_operation tl_operation_named(str name); /* TL_OPERATION_UNKNOWN: none is called so */
 int tl_operation_operands(tl_operation operation);

@@ -384,15 +384,9 @@ bool verify_cases(const verify_program *program, const verify_list *list, double
 /* Cuts "7..9" or "3" off the list. */
 static bool cut_range(str *list, int64_t *first, int64_t *last) {
     str word = str_trim(str_cut(list, ','));
-    const char *dots = NULL;
-    for (size_t i = 0; i + 1 < word.length && !dots; i++) {
-        if (word.data[i] == '.' && word.data[i + 1] == '.') dots = word.data + i;
-    }
-    str low = word, high = word;
-    if (dots) {
-        low.length = (size_t)(dots - word.data);
-        high = (str){dots + 2, word.length - low.length - 2};
-    }
+    size_t dots = str_find(word, STR(".."));
+    str low = {word.data, dots}, high = word;
+    if (dots < word.length) high = (str){word.data + dots + 2, word.length - dots - 2};
     return str_to_integer(low, first) && str_to_integer(high, last) && *first >= 0 &&
            *first <= *last;
 }

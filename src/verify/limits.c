@@ -184,9 +184,8 @@ static int find(str text, condition *found) {
     while (text.length) {
         str line = str_trim(str_cut(&text, '\n'));
         if (!str_starts(line, STR("Compute Mask "))) continue;
-        str rest = line;
-        while (rest.length && !str_starts(rest, STR(" where "))) rest.data++, rest.length--;
-        if (rest.length) rest.data += 7, rest.length -= 7;
+        size_t where = str_find(line, STR(" where ")) + 7;
+        str rest = {line.data + where, where < line.length ? line.length - where : 0};
         while (rest.length && count < FOUND_MOST) {
             str test = cut_test(&rest);
             count += split(test, &found[count]);

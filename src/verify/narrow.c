@@ -3,10 +3,7 @@
 #include "base/text.h"
 
 static bool has(str line, const char *words) {
-    str wanted = str_from(words);
-    for (size_t i = 0; i + wanted.length <= line.length; i++)
-        if (str_starts((str){line.data + i, line.length - i}, wanted)) return true;
-    return false;
+    return str_find(line, str_from(words)) < line.length;
 }
 
 narrow narrow_of(const verify_program *program) {

@@ -199,8 +199,7 @@ static void read_compute(reading *r, str rest) {
 static void read_text(reading *r, str text) {
     while (text.length) {
         str line = str_cut(&text, '\n');
-        for (size_t i = 0; i + 1 < line.length; i++)
-            if (line.data[i] == '/' && line.data[i + 1] == '/') line.length = i;
+        line.length = str_find(line, STR("//"));
         str word = str_cut_word(&line);
         if (str_is(word, "let")) read_view(r, line);
         else if (str_is(word, "Compute")) read_compute(r, line);

@@ -29,6 +29,18 @@ static void numbers(void **state) {
     assert_false(str_to_number(STR(" 1"), &number));
 }
 
+static void parts_are_found(void **state) {
+    (void)state;
+    str rest = STR("Copy K_shared, 12");
+    assert_true(str_equal(str_cut_word(&rest), STR("Copy")));
+    assert_true(str_equal(str_cut_word(&rest), STR("K_shared")));
+    assert_true(str_equal(str_cut_word(&rest), STR("12")));
+    assert_int_equal(str_cut_word(&rest).length, 0);
+    assert_int_equal(str_find(STR("a // b // c"), STR("//")), 2);
+    assert_int_equal(str_find(STR("a /"), STR("//")), 3);
+    assert_int_equal(str_find(STR("/"), STR("//")), 1);
+}
+
 static void buffer_stops_at_its_limit(void **state) {
     (void)state;
     text_buffer buffer;
@@ -133,6 +145,7 @@ int main(void) {
         cmocka_unit_test(foreign_text_is_shown),
         cmocka_unit_test(distances),
         cmocka_unit_test(numbers),
+        cmocka_unit_test(parts_are_found),
         cmocka_unit_test(buffer_stops_at_its_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
