@@ -192,10 +192,6 @@ void barrier_fence_inits(machine *m, const machine_warp *w, uint32_t lanes) {
 }
 
 /* The mbarrier at an offset, which must be there and its initialisation ordered before. */
-int barrier_find(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t offset, int lane) {
-    return barrier_at(m, w, (int32_t)(i - m->code), offset, lane);
-}
-
 int barrier_at(machine *m, machine_warp *w, int32_t pc, uint32_t offset, int lane) {
     int n = find_mbarrier(m, offset);
     if (n < 0) {
@@ -299,7 +295,7 @@ static bool test(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
                  const uint32_t offsets[LANES]) {
     uint32_t truth = 0;
     for (uint32_t rest = mask; rest; rest &= rest - 1u) {
-        int l = machine_first_lane(rest), n = barrier_find(m, w, i, offsets[l], l);
+        int l = machine_first_lane(rest), n = barrier_at(m, w, w->pc, offsets[l], l);
         if (n < 0) return true;
         if (passed(m, w, i, &m->mbarriers[n], l)) truth |= 1u << l;
     }
@@ -324,7 +320,7 @@ static void one_lane(machine *m, machine_warp *w, const ptx_instruction *i, int 
         init(m, w, pc, l, offset, operand);
         return;
     }
-    int n = barrier_find(m, w, i, offset, l);
+    int n = barrier_at(m, w, pc, offset, l);
     if (n < 0) return;
     switch (i->operation) {
     case PTX_MBARRIER_INVALIDATE:

@@ -107,7 +107,7 @@ void copy_arrive(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t
         for (int l = first; l < LANES; l++)
             if (left >> l & 1u && offsets[l] == offsets[first]) same |= 1u << l;
         left &= ~same;
-        int barrier = barrier_find(m, w, i, offsets[first], first);
+        int barrier = barrier_at(m, w, pc, offsets[first], first);
         if (barrier < 0) continue;
         if (!i->operation) m->mbarriers[barrier].pending += (uint32_t)__builtin_popcount(same);
         list_push(m->memory, &m->arrivals,

@@ -81,11 +81,6 @@ static bool unordered(const machine *m, const machine_warp *w, int lane, const m
     return !atomic || m->code[other->pc].kind != PTX_ATOMIC;
 }
 
-/* Lanes that write the same place by the same instruction: 'once' is there for those. */
-static bool same_store(const machine_warp *w, const machine_byte *other, int32_t pc) {
-    return other->pc == pc && other->stamp >> 6 == machine_stamp(w, 0) >> 6;
-}
-
 static void check_races(machine *m, machine_warp *w, int lane, const machine_buffer *b,
                         uint64_t offset, uint32_t bytes, global_access access, int32_t pc) {
     bool atomic = access == GLOBAL_ATOMIC;
@@ -101,8 +96,9 @@ static void check_races(machine *m, machine_warp *w, int lane, const machine_buf
             *reader = now;
             continue;
         }
-        if (races && !same_store(w, writer, pc))
-            report_race(m, w, lane, b, at, writer, false, false, pc);
+        /* Lanes that write the same place by the same instruction: 'once' is there for those. */
+        bool same = writer->pc == pc && writer->stamp >> 6 == now.stamp >> 6;
+        if (races && !same) report_race(m, w, lane, b, at, writer, false, false, pc);
         if (unordered(m, w, lane, reader, atomic))
             report_race(m, w, lane, b, at, reader, false, true, pc);
         *writer = now;

@@ -247,6 +247,15 @@ static void start_block(machine *m, uint64_t number) {
 
 /* --- what there is to say --------------------------------------------------------------------- */
 
+static void report_elements(machine *m, emulate_kind kind, int buffer, size_t count,
+                            size_t elements, size_t first) {
+    if (!count) return;
+    emulate_finding *f = machine_find(m, NULL, kind, -1, -2 - buffer, -1);
+    if (f)
+        f->detail = str_format(m->memory, "%zu of %zu elements of %.*s, the first is %zu", count,
+                               elements, STR_ARGS(m->buffers[buffer].name), first);
+}
+
 static void check_outputs(machine *m) {
     for (int i = 0; i < m->buffer_count; i++) {
         const machine_buffer *b = &m->buffers[i];
@@ -257,18 +266,9 @@ static void check_outputs(machine *m) {
             if (!b->written[e]) missing++, first_missing = e;
             if (b->written[e] == MACHINE_TWICE) twice++, first_twice = e;
         }
-        if (m->launch->buffers[i].whole && missing) {
-            emulate_finding *f = machine_find(m, NULL, EMULATE_OUTPUT_UNWRITTEN, -1, -2 - i, -1);
-            if (f)
-                f->detail = str_format(m->memory, "%zu of %zu elements of %.*s, the first is %zu",
-                                       missing, elements, STR_ARGS(b->name), first_missing);
-        }
-        if (b->once && twice) {
-            emulate_finding *f = machine_find(m, NULL, EMULATE_OUTPUT_TWICE, -1, -2 - i, -1);
-            if (f)
-                f->detail = str_format(m->memory, "%zu of %zu elements of %.*s, the first is %zu",
-                                       twice, elements, STR_ARGS(b->name), first_twice);
-        }
+        if (m->launch->buffers[i].whole)
+            report_elements(m, EMULATE_OUTPUT_UNWRITTEN, i, missing, elements, first_missing);
+        if (b->once) report_elements(m, EMULATE_OUTPUT_TWICE, i, twice, elements, first_twice);
     }
 }
 

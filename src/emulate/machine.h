@@ -467,7 +467,6 @@ void barrier_arrive(machine *m, machine_warp *w, const ptx_instruction *i);
 void barrier_recheck(machine *m);
 /* False when the test failed and the lanes must wait. */
 bool barrier_mbarrier(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask);
-int barrier_find(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t offset, int lane);
 void barrier_count_arrival(machine *m, machine_warp *w, int32_t pc, int mbarrier, int lane,
                            uint32_t count, const machine_seen *seen);
 
@@ -475,6 +474,7 @@ void barrier_count_arrival(machine *m, machine_warp *w, int32_t pc, int mbarrier
 str barrier_awaited(const machine *m, const machine_warp *w, const machine_group *group);
 void barrier_fence_inits(machine *m, const machine_warp *w, uint32_t lanes);
 void barrier_finish(machine *m);
+/* The mbarrier at an offset, which must be there and its initialisation ordered before; or -1. */
 int barrier_at(machine *m, machine_warp *w, int32_t pc, uint32_t offset, int lane);
 /* Bytes that an mbarrier waits for, more or fewer; the phase may complete. */
 void barrier_transfer(machine *m, int mbarrier, int64_t bytes);

@@ -309,26 +309,23 @@ static bool write_sixteen(machine *m, const machine_warp *w, int lane, uint32_t 
     return true;
 }
 
+static void write_cells(machine *m, machine_warp *w, int lane, cell_write to, uint8_t state) {
+    if (to.bytes == 16 && write_sixteen(m, w, lane, to.offset, to.pc, state)) return;
+    for (to.cell = to.offset >> 2; to.cell <= (to.offset + to.bytes - 1u) >> 2; to.cell++)
+        write_cell(m, w, lane, &to, bytes_in_cell(to.cell, to.offset, to.bytes), state);
+}
+
 void shadow_write(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                   int32_t pc, const void *data) {
-    if (bytes == 16 && write_sixteen(m, w, lane, offset, pc, CELL_WRITTEN)) return;
-    cell_write to = {.offset = offset, .bytes = bytes, .pc = pc, .data = data};
-    for (uint32_t cell = offset >> 2; cell <= (offset + bytes - 1u) >> 2; cell++) {
-        to.cell = cell;
-        write_cell(m, w, lane, &to, bytes_in_cell(cell, offset, bytes), CELL_WRITTEN);
-    }
+    const cell_write to = {.offset = offset, .bytes = bytes, .pc = pc, .data = data};
+    write_cells(m, w, lane, to, CELL_WRITTEN);
 }
 
 /* A copy begins: from now to its landing the target is nobody's. */
 void shadow_issue(machine *m, machine_warp *w, int lane, uint32_t offset, uint32_t bytes,
                   int32_t pc) {
-    if (bytes != 16 || !write_sixteen(m, w, lane, offset, pc, CELL_FLIGHT)) {
-        cell_write to = {.offset = offset, .bytes = bytes, .pc = pc};
-        for (uint32_t cell = offset >> 2; cell <= (offset + bytes - 1u) >> 2; cell++) {
-            to.cell = cell;
-            write_cell(m, w, lane, &to, CELL_WRITTEN, CELL_FLIGHT);
-        }
-    }
+    const cell_write to = {.offset = offset, .bytes = bytes, .pc = pc};
+    write_cells(m, w, lane, to, CELL_FLIGHT);
     for (uint32_t n = 0; n < bytes; n += 4)
         memcpy(m->shared + offset + n, &(uint32_t){MACHINE_POISON}, 4);
 }

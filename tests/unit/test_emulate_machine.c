@@ -502,7 +502,8 @@ static void named_barriers(void **state) {
     if (p.result.outcome != EMULATE_CLEAN) fail_msg("%s", report(&p));
     for (uint32_t t = 32; t < 64; t++) assert_int_equal(p.out[t], (t - 32) * 10);
     end(&p);
-    check_found("bar.sync 1, 64; mov.u32 %r9, 1;", 96, EMULATE_DEADLOCK, "warp 2 at barrier 1");
+    check_found("bar.sync 1, 64; mov.u32 %r9, 1;", 96, EMULATE_DEADLOCK,
+                "no thread can run: warp 2 at barrier 1");
     check("shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, %r3; mul.lo.u32 %r2, %r0, 10;\n"
           "st.shared.u32 [%r4], %r2; setp.lt.u32 %p0, %r0, 99; bar.red.and.pred %p1, 0, %p0;\n"
           "xor.b32 %r5, %r3, 128; add.u32 %r5, %r1, %r5; @%p1 ld.shared.u32 %r9, [%r5];",
