@@ -289,11 +289,6 @@ int check_element_registers(const check_elements *e) {
     return PLACE_VALUES + own + (e->is_curved ? chain : 0);
 }
 
-static bool finds_no_index(void *context, const tl_expr *e) {
-    (void)context;
-    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_INDEX;
-}
-
 static void note_elements(const model *m, const model_step *step, check_elements *elements) {
     if (step->kind != STEP_COMPUTE || !step->has_target || step->target.tile < 0) return;
     const model_tile *tile = &m->tiles[step->target.tile];
@@ -302,7 +297,7 @@ static void note_elements(const model *m, const model_step *step, check_elements
     if (tl_facts(c->operation)->is_chain) elements->is_curved = true;
     if (c->operation == TL_MASK || c->operation == TL_GEMM) return;
     for (int i = 0; i < c->operand_count; i++) {
-        if (tl_visit(c->operands[i].value, finds_no_index, NULL)) continue;
+        if (!tl_expr_mentions_index(c->operands[i].value)) continue;
         elements->uses_indices = true;
         if (tile->axes[1].extent > elements->columns) elements->columns = tile->axes[1].extent;
     }

@@ -14,15 +14,6 @@ static void open_at(completeness *c, diag_id id, diag_range range, str name) {
     c->failed = true;
 }
 
-static bool finds_no_index(void *context, const tl_expr *e) {
-    (void)context;
-    return !(e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_INDEX);
-}
-
-static bool uses_index(const tl_expr *e) {
-    return !tl_visit(e, finds_no_index, NULL);
-}
-
 static void check_allocate(completeness *c, tl_statement *s) {
     const tl_allocation *a = &s->allocate;
     str name = a->name_count ? a->names[0] : STR("");
@@ -76,9 +67,9 @@ static void check_compute(completeness *c, tl_statement *s) {
     if (compute->operation == TL_GEMM && !compute->atom.length) {
         open_at(c, DIAG_OPEN_ATOM, s->range, STR("a product"));
     }
-    bool needs_place = uses_index(compute->condition);
+    bool needs_place = tl_expr_mentions_index(compute->condition);
     for (int i = 0; i < compute->operand_count; i++)
-        needs_place |= uses_index(compute->operands[i].value);
+        needs_place |= tl_expr_mentions_index(compute->operands[i].value);
     if (needs_place && !compute->place.is_given) {
         open_at(c, DIAG_OPEN_COMPUTE_PLACE, s->range,
                 str_from(tl_operation_name(compute->operation)));

@@ -2,8 +2,7 @@
 #include "check/machine.h"
 
 typedef struct loop_search {
-    const bool *is_block_index; /* by tl_symbol.position: grid indices that say which block of an
-                                   axis is meant */
+    const model *model;
     bool has_loop, has_free_grid;
 } loop_search;
 
@@ -12,22 +11,15 @@ static bool search(void *context, const tl_expr *e) {
     const tl_symbol *symbol = e->symbol;
     if (!symbol) return true;
     if (symbol->kind == TL_SYMBOL_LOOP) s->has_loop = true;
-    if (symbol->kind == TL_SYMBOL_GRID) s->has_free_grid |= !s->is_block_index[symbol->position];
+    if (symbol->kind == TL_SYMBOL_GRID)
+        s->has_free_grid |= !s->model->is_block_index[symbol->position];
     return true;
-}
-
-static void find_block_indices(const tl_place *place, bool *is_block_index) {
-    for (int k = 0; place && k < place->count; k++) {
-        const tl_spot *spot = &place->items[k];
-        const tl_symbol *block = spot->is_block && spot->at ? spot->at->symbol : NULL;
-        if (block) is_block_index[block->position] = true;
-    }
 }
 
 /* Which axes of which tiles are walked by a loop, and by one that need not share the axis with
  * other blocks of the grid? What is walked on its way through registers is walked after them.
  */
-static void find_walked(machine *mc, const bool *is_block_index) {
+static void find_walked(machine *mc) {
     const model *m = mc->model;
     for (int r = 0; r < m->role_count; r++) {
         for (int i = 0; i < m->roles[r].step_count; i++) {
@@ -36,7 +28,7 @@ static void find_walked(machine *mc, const bool *is_block_index) {
             int tile = step->target.tile;
             for (int k = 0; k < m->tiles[tile].axis_count; k++) {
                 if (step->loads && step->origins[k]) {
-                    loop_search s = {.is_block_index = is_block_index};
+                    loop_search s = {.model = m};
                     model_visit_lets(m, step->origins[k]->at, true, search, &s);
                     mc->is_walked[tile][k] |= s.has_loop && !s.has_free_grid;
                     mc->is_shared_walk[tile][k] |= s.has_free_grid;
@@ -100,13 +92,6 @@ static int64_t next_gap(const machine_contents *channel, int axis, int64_t exten
     return from;
 }
 
-static bool has_empty_axis(machine_process *p, const tl_axes *axes) {
-    int64_t length;
-    for (int i = 0; axes && i < axes->count; i++)
-        if (extents_integer(p->values, axes->items[i].extent, &length) && length <= 0) return true;
-    return false;
-}
-
 /* Where one axis has no elements, no element of the others is left out: those of the tile, and
  * those of the tensor from which single indices choose.
  */
@@ -117,7 +102,10 @@ static bool is_empty(machine *mc, machine_process *p, int tile, const model_step
     const tl_copy *c = &loader->statement->copy;
     const tl_symbol *tensor =
         c->from == TL_GLOBAL ? c->what->symbol : mc->model->tiles[tile].symbol;
-    return tensor && has_empty_axis(p, tensor->axes);
+    const tl_axes *axes = tensor ? tensor->axes : NULL;
+    for (int i = 0; axes && i < axes->count; i++)
+        if (extents_integer(p->values, axes->items[i].extent, &length) && length <= 0) return true;
+    return false;
 }
 
 static void judge_axis(machine *mc, int tile, int axis) {
@@ -167,12 +155,10 @@ void coverage_prepare(machine *mc) {
     mc->is_shared_walk =
         arena_alloc_array(mc->memory, tiles, sizeof *mc->is_walked, _Alignof(bool));
     mc->loaders = arena_array(mc->memory, const model_step *, tiles);
-    bool *is_block_index = arena_array(mc->memory, bool, m->kernel->symbol_count + 1);
     for (int r = 0; r < m->role_count; r++) {
         for (int i = 0; i < m->roles[r].step_count; i++) {
             const model_step *step = &m->roles[r].steps[i];
             if (step->kind == STEP_COPY) {
-                find_block_indices(&step->statement->copy.place, is_block_index);
                 if (step->has_target && step->depth > 0) mc->loaders[step->target.tile] = step;
             }
             bool masks = step->kind == STEP_COMPUTE && step->read_count &&
@@ -181,6 +167,6 @@ void coverage_prepare(machine *mc) {
             if (masks) list_push(mc->memory, &mc->masks, mask);
         }
     }
-    find_walked(mc, is_block_index);
-    find_walked(mc, is_block_index); /* a Copy out of registers may stand above the one into them */
+    find_walked(mc);
+    find_walked(mc); /* a Copy out of registers may stand above the one into them */
 }

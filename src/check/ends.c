@@ -38,15 +38,14 @@ static bool finds_chosen(void *context, const tl_expr *e) {
     const tl_symbol *s = e->symbol;
     bool varies = e->kind == TL_NAME && s && !s->is_known &&
                   (s->kind == TL_SYMBOL_SIZE || s->kind == TL_SYMBOL_SCALAR);
-    if (!varies && e->kind != TL_ELEMENT) return true;
-    for (int i = 0; i < x->variable_count; i++) {
-        const extents_variable *v = &x->variables[i];
-        bool is_chosen = v->symbol == s && v->uses > v->indexing;
-        if (varies ? is_chosen : v->element && tl_expr_equal(v->element, e)) return true;
-    }
+    if (e->kind == TL_ELEMENT) return extents_variable_of(x, e);
+    if (!varies) return true;
+    for (int i = 0; i < x->variable_count; i++)
+        if (x->variables[i].symbol == s && x->variables[i].uses > x->variables[i].indexing)
+            return true;
     for (int i = 0; i < c->count; i++) {
         const tl_expr *length = c->symbols[i] ? c->symbols[i]->extent : NULL;
-        if (varies && length && length->kind == TL_NAME && length->symbol == s) return true;
+        if (length && length->kind == TL_NAME && length->symbol == s) return true;
     }
     return false;
 }

@@ -44,11 +44,8 @@ void machine_trace(machine *mc, machine_process *p, events_kind kind, int tile, 
  */
 static bool finds_chosen(void *context, const tl_expr *e) {
     const extents *x = context;
-    bool is_chosen = e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED ||
-                     extents_table_of(x, e);
-    for (int i = 0; i < x->variable_count && !is_chosen; i++)
-        is_chosen = x->variables[i].element && tl_expr_equal(x->variables[i].element, e);
-    return is_chosen;
+    return e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED ||
+           extents_table_of(x, e) || extents_variable_of(x, e);
 }
 
 static bool is_own(const model *m, const model_step *step) {

@@ -29,11 +29,10 @@ static void add_granule(search *s, const tl_expr *e) {
 /* NULL: there are too many. */
 static extents_variable *need_variable(search *s, const tl_symbol *symbol, const tl_expr *element) {
     extents *x = s->x;
-    for (int i = 0; i < x->variable_count; i++) {
-        extents_variable *v = &x->variables[i];
-        if (symbol && v->symbol == symbol) return v;
-        if (element && v->element && tl_expr_equal(v->element, element)) return v;
-    }
+    const extents_variable *known = element ? extents_variable_of(x, element) : NULL;
+    if (known) return &x->variables[known - x->variables];
+    for (int i = 0; i < x->variable_count; i++)
+        if (symbol && x->variables[i].symbol == symbol) return &x->variables[i];
     if (x->variable_count == EXTENTS_VARIABLES_MAX) {
         x->is_cut = true;
         return NULL;

@@ -66,6 +66,8 @@ typedef struct extents {
     bool is_cut;    /* control depends on more than was followed */
 } extents;
 
+/* The variable that an element of a table is; NULL: none. */
+const extents_variable *extents_variable_of(const extents *x, const tl_expr *element);
 /* NULL: it is no element of one. */
 const extents_table *extents_table_of(const extents *x, const tl_expr *e);
 /* Does the expression, with the lets it mentions, ask for such an element? */

@@ -108,21 +108,15 @@ static void lessen(double *least, double distance) {
     if (distance < *least) *least = distance;
 }
 
-static void measure_select(search *s, const search_point *p) {
-    for (int k = 0; k < 2; k++) {
-        double distance = search_distance(s->values, p->choice->items[0], k == 0, NULL);
-        lessen(&s->goals.distances[p->first + k], below_one(distance));
-    }
-}
-
 static void measure_choice(search *s, search_point *p) {
     const tl_expr *e = p->choice;
     if (p->is_free) return;
-    if (e->function == TL_FUNCTION_SELECT) {
-        measure_select(s, p);
-        return;
+    bool selects = e->function == TL_FUNCTION_SELECT;
+    for (int k = 0; k < 2 && selects; k++) {
+        double distance = search_distance(s->values, e->items[0], k == 0, NULL);
+        lessen(&s->goals.distances[p->first + k], below_one(distance));
     }
-    for (int k = 0; k < e->item_count; k++) {
+    for (int k = 0; k < e->item_count && !selects; k++) {
         double lag = 0;
         int64_t mine, other;
         if (!extents_integer(s->values, e->items[k], &mine)) return;

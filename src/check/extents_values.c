@@ -82,6 +82,14 @@ void extents_values_take(extents_values *v, const extents_values *from, extents_
     copy(&v->names, &from->names, (size_t)v->extents->model->kernel->symbol_count);
 }
 
+const extents_variable *extents_variable_of(const extents *x, const tl_expr *element) {
+    for (int i = 0; i < x->variable_count; i++) {
+        const tl_expr *own = x->variables[i].element;
+        if (own && tl_expr_equal(own, element)) return &x->variables[i];
+    }
+    return NULL;
+}
+
 static bool give(tl_value *out, int64_t value) {
     *out = (tl_value){.integer = value, .real = (double)value};
     return true;
@@ -104,10 +112,8 @@ static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     if (e->kind == TL_CALL) return ask(v, e, out);
     if (!e->symbol || e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED)
         return false;
-    for (int i = 0; i < v->extents->variable_count; i++) {
-        const tl_expr *element = v->extents->variables[i].element;
-        if (element && tl_expr_equal(element, e)) return give(out, v->run->values[i]);
-    }
+    const extents_variable *own = extents_variable_of(v->extents, e);
+    if (own) return give(out, v->run->values[own - v->extents->variables]);
     const extents_table *table = extents_table_of(v->extents, e);
     int64_t value;
     if (table) return extents_table_value(v, table, e, &value) && give(out, value);

@@ -27,13 +27,6 @@ static str role_around(const tl_statement *s) {
     return role ? role->role.name : (str){0};
 }
 
-static const model_tile *tile_named(const model *m, str name) {
-    for (int t = 0; t < m->tile_count; t++) {
-        if (str_equal(m->tiles[t].name, name)) return &m->tiles[t];
-    }
-    return NULL;
-}
-
 /* The tile that the product which has not ended writes: waiting for it repairs what it disturbs. */
 static str target_name(const tl_statement *product) {
     if (product->kind != TL_COMPUTE || !product->compute.target) return (str){0};
@@ -78,8 +71,12 @@ static void report_slot(reporter *r) {
 }
 
 static void report_fillers(reporter *r) {
-    const model_tile *tile = tile_named(r->model, r->f->name);
-    str first = tile && tile->role >= 0 ? r->model->roles[tile->role].name : (str){0};
+    str first = {0};
+    for (int t = 0; t < r->model->tile_count && !first.length; t++) {
+        const model_tile *tile = &r->model->tiles[t];
+        bool is_it = str_equal(tile->name, r->f->name) && tile->role >= 0;
+        if (is_it) first = r->model->roles[tile->role].name;
+    }
     diag_report(r->diags, DIAG_HAZARD_TWO_FILLERS, r->f->at->range, r->f->name, first,
                 role_around(r->f->at));
 }

@@ -150,7 +150,6 @@ bool layouts_check(arena *memory, const model *m, diag_list *diags, check_facts 
     f.silent = arena_array(memory, bool, m->tile_count + 1);
     for (int r = 0; r < m->role_count; r++) {
         f.role = &m->roles[r];
-        f.role_index = r;
         f.tiles = new_state(&f);
         f.reports = true;
         for (int t = 0; t < m->tile_count; t++) {

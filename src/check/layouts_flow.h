@@ -19,7 +19,6 @@ typedef struct layouts_flow {
     arena *memory;
     const model *model;
     const model_role *role;
-    int role_index;
     diag_list *diags;
     layouts_point *tiles; /* by tile */
     bool reports;         /* the last pass over the role */

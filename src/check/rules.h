@@ -61,6 +61,20 @@ bool rules_sketch_outputs(tl_kernel *kernel, diag_list *diags);
 /* What a Mask takes out is not stored in a type without infinity. */
 bool rules_sketch_infinity(tl_kernel *kernel, arena *memory, diag_list *diags);
 
+/* Going through a sketch: which statement made of a tile what is asked of it; NULL: none did. */
+typedef struct rules_note {
+    const tl_symbol *tile;
+    const tl_statement *by;
+} rules_note;
+
+typedef struct rules_notes {
+    arena *memory;
+    LIST(rules_note) items;
+} rules_notes;
+
+const tl_statement *rules_noted(const rules_notes *notes, const tl_expr *e);
+void rules_note_tile(rules_notes *notes, const tl_expr *e, const tl_statement *by);
+
 /* The Output that a view shows, or the Output itself; NULL for what shows none. */
 const tl_symbol *rules_output_of(const tl_symbol *tensor);
 

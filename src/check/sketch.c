@@ -9,32 +9,20 @@
 
 /* --- layouts ---------------------------------------------------------------------------------- */
 
-typedef struct result {
-    const tl_symbol *tile;
-    const tl_statement *since;
-} result;
-
-typedef struct results {
-    arena *memory;
-    LIST(result) items;
-} results;
-
-static const tl_statement *since(const results *r, const tl_expr *e) {
-    for (int i = 0; e && e->kind == TL_NAME && i < r->items.count; i++) {
-        if (r->items.items[i].tile == e->symbol) return r->items.items[i].since;
-    }
+const tl_statement *rules_noted(const rules_notes *notes, const tl_expr *e) {
+    for (int i = 0; e && e->kind == TL_NAME && i < notes->items.count; i++)
+        if (notes->items.items[i].tile == e->symbol) return notes->items.items[i].by;
     return NULL;
 }
 
-static void set(results *r, const tl_expr *e, const tl_statement *statement) {
+void rules_note_tile(rules_notes *notes, const tl_expr *e, const tl_statement *by) {
     if (!e || !e->symbol) return;
-    for (int i = 0; i < r->items.count; i++) {
-        if (r->items.items[i].tile != e->symbol) continue;
-        r->items.items[i].since = statement;
+    for (int i = 0; i < notes->items.count; i++) {
+        if (notes->items.items[i].tile != e->symbol) continue;
+        notes->items.items[i].by = by;
         return;
     }
-    result made = {e->symbol, statement};
-    list_push(r->memory, &r->items, made);
+    list_push(notes->memory, &notes->items, ((rules_note){e->symbol, by}));
 }
 
 static bool says_place(const tl_expr *e) {
@@ -53,9 +41,9 @@ static bool names_places(tl_kernel *kernel) {
     return false;
 }
 
-static bool check_left(results *r, tl_statement *s, diag_list *diags) {
+static bool check_left(rules_notes *r, tl_statement *s, diag_list *diags) {
     const tl_operand *left = &s->compute.operands[0];
-    const tl_statement *made = since(r, left->value);
+    const tl_statement *made = rules_noted(r, left->value);
     if (!made || left->is_transposed) return true;
     int line, column;
     diag_position(diags->source, made->range.begin, &line, &column);
@@ -72,20 +60,20 @@ static bool check_left(results *r, tl_statement *s, diag_list *diags) {
 
 bool rules_sketch_layouts(tl_kernel *kernel, arena *memory, diag_list *diags) {
     if (!names_places(kernel)) return true;
-    results r = {.memory = memory};
+    rules_notes r = {.memory = memory};
     bool right = true;
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind == TL_RESHAPE) {
-            set(&r, s->reshape.what, s->reshape.to.kind == TL_MMA_C ? s : NULL);
+            rules_note_tile(&r, s->reshape.what, s->reshape.to.kind == TL_MMA_C ? s : NULL);
         } else if (s->kind == TL_COPY) {
-            set(&r, tl_copy_into(s), NULL);
+            rules_note_tile(&r, tl_copy_into(s), NULL);
         } else if (s->kind == TL_COMPUTE && s->compute.operation == TL_GEMM) {
             if (s->compute.operand_count) right &= check_left(&r, s, diags);
-            if (!since(&r, s->compute.target)) set(&r, s->compute.target, s);
+            if (!rules_noted(&r, s->compute.target)) rules_note_tile(&r, s->compute.target, s);
         } else if (s->kind == TL_COMPUTE && s->compute.target && s->compute.operand_count) {
             const tl_expr *from = s->compute.operands[0].value;
             bool same = from && s->compute.target->symbol == from->symbol;
-            if (!same) set(&r, s->compute.target, since(&r, from));
+            if (!same) rules_note_tile(&r, s->compute.target, rules_noted(&r, from));
         }
     }
     return right;

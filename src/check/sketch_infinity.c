@@ -7,33 +7,6 @@
 
 #include <math.h>
 
-typedef struct masked {
-    const tl_symbol *tile;
-    const tl_statement *mask; /* NULL: it has none any more */
-} masked;
-
-typedef struct following {
-    arena *memory;
-    LIST(masked) tiles;
-} following;
-
-static const tl_statement *mask_of(const following *f, const tl_expr *e) {
-    for (int i = 0; e && e->kind == TL_NAME && i < f->tiles.count; i++)
-        if (f->tiles.items[i].tile == e->symbol) return f->tiles.items[i].mask;
-    return NULL;
-}
-
-static void set(following *f, const tl_expr *e, const tl_statement *mask) {
-    if (!e || !e->symbol) return;
-    for (int i = 0; i < f->tiles.count; i++) {
-        if (f->tiles.items[i].tile != e->symbol) continue;
-        f->tiles.items[i].mask = mask;
-        return;
-    }
-    masked one = {e->symbol, mask};
-    if (mask) list_push(f->memory, &f->tiles, one);
-}
-
 /* Does an infinite operand leave the operation infinite? Products and sums keep what they meet. */
 static bool keeps(const tl_compute *c, int operand) {
     const tl_operation_facts *facts = tl_facts(c->operation);
@@ -44,33 +17,33 @@ static bool keeps(const tl_compute *c, int operand) {
     return isinf(facts->of(x[0], x[1], x[2]));
 }
 
-static const tl_statement *made_of(const following *f, const tl_compute *c) {
+static const tl_statement *made_of(const rules_notes *f, const tl_compute *c) {
     for (int i = 0; i < c->operand_count && i < 3; i++) {
-        const tl_statement *mask = mask_of(f, c->operands[i].value);
+        const tl_statement *mask = rules_noted(f, c->operands[i].value);
         if (mask && keeps(c, i)) return mask;
     }
     return NULL;
 }
 
-static void follow_compute(following *f, const tl_statement *s) {
+static void follow_compute(rules_notes *f, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     const tl_expr *first = c->operand_count ? c->operands[0].value : NULL;
     if (c->operation == TL_MASK) {
-        if (c->operand_count == 1) set(f, first, s);
+        if (c->operand_count == 1) rules_note_tile(f, first, s);
     } else if (c->operation == TL_SOFTMAX) {
-        set(f, c->maximum, mask_of(f, first)); /* of a row that sees nothing */
-        set(f, first, NULL);
+        rules_note_tile(f, c->maximum, rules_noted(f, first)); /* of a row that sees nothing */
+        rules_note_tile(f, first, NULL);
     } else {
         const tl_statement *mask = made_of(f, c);
-        if (c->values) set(f, c->values, mask);
+        if (c->values) rules_note_tile(f, c->values, mask);
         bool adds = c->target_kind == TL_ACCUMULATE;
-        if (mask || !adds) set(f, tl_written_name(s), mask);
+        if (mask || !adds) rules_note_tile(f, tl_written_name(s), mask);
     }
 }
 
-static bool check_copy(const following *f, const tl_statement *s, diag_list *diags) {
+static bool check_copy(const rules_notes *f, const tl_statement *s, diag_list *diags) {
     const tl_expr *what = s->copy.what, *to = s->copy.target ? s->copy.target : what;
-    const tl_statement *mask = mask_of(f, what);
+    const tl_statement *mask = rules_noted(f, what);
     const tl_symbol *output = to->symbol ? rules_output_of(to->symbol) : NULL;
     if (!mask || !output || !output->parameter) return true;
     tl_type type = output->parameter->parameter.type;
@@ -83,7 +56,7 @@ static bool check_copy(const following *f, const tl_statement *s, diag_list *dia
 }
 
 /* A loop twice, for what one round leaves the next; the loops of a deep nest once. */
-static bool follow(following *f, tl_statement *first, int depth, diag_list *diags) {
+static bool follow(rules_notes *f, tl_statement *first, int depth, diag_list *diags) {
     enum { DEPTH_MOST = 4 };
     for (tl_statement *s = first; s; s = s->next) {
         tl_block *body = tl_statement_body(s);
@@ -92,13 +65,13 @@ static bool follow(following *f, tl_statement *first, int depth, diag_list *diag
             if (!follow(f, body->first, depth + 1, diags)) return false;
         if (s->kind == TL_COMPUTE) follow_compute(f, s);
         if (s->kind != TL_COPY) continue;
-        if (s->copy.to != TL_GLOBAL) set(f, tl_copy_into(s), NULL);
+        if (s->copy.to != TL_GLOBAL) rules_note_tile(f, tl_copy_into(s), NULL);
         else if (!check_copy(f, s, diags)) return false;
     }
     return true;
 }
 
 bool rules_sketch_infinity(tl_kernel *kernel, arena *memory, diag_list *diags) {
-    following f = {.memory = memory};
+    rules_notes f = {.memory = memory};
     return follow(&f, kernel->body.first, 0, diags);
 }

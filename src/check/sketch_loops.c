@@ -29,23 +29,13 @@ static bool check_walk(tl_kernel *kernel, const tl_statement *loop, arena *memor
 
 /* --- blocks past their loop ------------------------------------------------------------------- */
 
-static bool writes(const tl_statement *s, const tl_symbol *symbol) {
-    const tl_expr *target = tl_written_name(s);
-    return target && target->symbol == symbol;
-}
-
 /* The last statement in front of 'at' that writes the tile. */
 static const tl_statement *writer_before(const block_use *use, const tl_symbol *symbol) {
     const tl_statement *last = NULL;
     for (tl_statement *s = use->kernel->body.first; s && s != use->at; s = tl_next(s, NULL)) {
-        if (writes(s, symbol)) last = s;
+        if (tl_writes(s, symbol)) last = s;
     }
     return last;
-}
-
-static bool is_around(const tl_statement *loop, const tl_statement *s) {
-    while (s && s != loop) s = s->parent;
-    return s != NULL;
 }
 
 /* The axis of the tile that the loop walks block by block; empty when there is none. */
@@ -70,7 +60,7 @@ static void check_use(void *context, tl_expr *e) {
     if (!tile || is_made || !use->is_right) return;
     const tl_statement *writer = writer_before(use, tile->part_of ? tile->part_of : e->symbol);
     for (const tl_statement *p = writer ? writer->parent : NULL; p; p = p->parent) {
-        if (p->kind != TL_FOR || is_around(p, s)) continue;
+        if (p->kind != TL_FOR || tl_is_inside(s, p)) continue;
         str axis = block_axis(use->kernel, p, tile);
         if (!axis.length) continue;
         diag_report(use->diags, DIAG_SKETCH_BLOCK_AFTER, e->range, e->text, axis, p->loop.name);

@@ -41,11 +41,6 @@ static bool is_open(const check_lengths *given, const tl_expr *size) {
     return size->symbol->kind == TL_SYMBOL_OPEN;
 }
 
-static bool is_inside(const tl_statement *s, const tl_statement *loop) {
-    while (s && s != loop) s = s->parent;
-    return s != NULL;
-}
-
 static bool is_walked(const rounds *r, str index) {
     return tl_loop_walks_index(r->kernel, r->loop, r->length, index);
 }
@@ -71,25 +66,20 @@ static tl_statement *first_in(const rounds *r) {
 
 /* --- who writes a tile ------------------------------------------------------------------------ */
 
-typedef struct naming {
+typedef struct uses {
     const tl_symbol *symbol;
-    bool is_found;
-} naming;
+    int count;
+} uses;
 
-static void find_name(void *context, tl_expr *e) {
-    naming *n = context;
-    n->is_found |= e->symbol == n->symbol;
+static void count_use(void *context, tl_expr *e) {
+    uses *u = context;
+    u->count += e->symbol == u->symbol;
 }
 
 static bool names(tl_statement *s, const tl_symbol *symbol) {
-    naming n = {symbol, false};
-    tl_each_expr(s, find_name, &n);
-    return n.is_found;
-}
-
-static bool writes(const tl_statement *s, const tl_symbol *symbol) {
-    const tl_expr *target = tl_written_name(s);
-    return target && target->symbol == symbol;
+    uses all = {symbol, 0};
+    tl_each_expr(s, count_use, &all);
+    return all.count > 0;
 }
 
 static bool is_accumulation(const tl_statement *s) {
@@ -104,7 +94,7 @@ static bool takes(const tl_statement *s, const tl_symbol *symbol) {
 
 /* Without a look at what the tile held. */
 static bool writes_afresh(const tl_statement *s, const tl_symbol *symbol) {
-    return writes(s, symbol) && !is_accumulation(s) && !takes(s, symbol);
+    return tl_writes(s, symbol) && !is_accumulation(s) && !takes(s, symbol);
 }
 
 /* Does an accumulator that nothing else gives a value start in a loop inside of this one? */
@@ -112,15 +102,15 @@ static bool starts_inside(const rounds *r, const tl_symbol *symbol) {
     tl_statement *first = NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (writes_afresh(s, symbol)) return false;
-        if (!first && is_accumulation(s) && writes(s, symbol)) first = s;
+        if (!first && is_accumulation(s) && tl_writes(s, symbol)) first = s;
     }
-    const tl_statement *start = first && is_inside(first, r->loop) ? first->parent : NULL;
+    const tl_statement *start = first && tl_is_inside(first, r->loop) ? first->parent : NULL;
     for (; start && start != r->loop; start = start->parent) {
         bool fits = start->kind == TL_FOR;
         for (tl_statement *s = r->kernel->body.first; s && fits; s = tl_next(s, NULL)) {
             if (!names(s, symbol)) continue;
-            bool accumulates = is_accumulation(s) && writes(s, symbol) && !takes(s, symbol);
-            fits = accumulates == is_inside(s, start);
+            bool accumulates = is_accumulation(s) && tl_writes(s, symbol) && !takes(s, symbol);
+            fits = accumulates == tl_is_inside(s, start);
         }
         if (fits) return true;
     }
@@ -132,10 +122,11 @@ static bool is_carried(const rounds *r, const tl_symbol *symbol) {
     bool is_written = false;
     for (tl_statement *s = first_in(r); s; s = tl_next(s, r->loop)) {
         if (writes_afresh(s, symbol)) return false;
-        is_written |= writes(s, symbol);
+        is_written |= tl_writes(s, symbol);
         if (!is_written && names(s, symbol)) break; /* read first: whatever comes later, it stays */
     }
-    for (tl_statement *s = first_in(r); s; s = tl_next(s, r->loop)) is_written |= writes(s, symbol);
+    for (tl_statement *s = first_in(r); s; s = tl_next(s, r->loop))
+        is_written |= tl_writes(s, symbol);
     return is_written && !starts_inside(r, symbol);
 }
 
@@ -285,7 +276,7 @@ static changes changes_of(const rounds *r, const tl_symbol *symbol) {
     changes all = {0};
     for (tl_statement *s = first_in(r); s; s = tl_next(s, r->loop)) {
         nature by;
-        if (!writes(s, symbol)) continue;
+        if (!tl_writes(s, symbol)) continue;
         change how = change_of(r, s, symbol, &by);
         bool is_of_parts = by == PART_SUM || by == PART_EXTREME || by == PART;
         nature fits = how == ADDS ? PART_SUM : PART_EXTREME;
@@ -308,7 +299,7 @@ static bool report(const rounds *r, diag_id id, const tl_statement *s, str name)
 /* Is the tile used in the loop before the statement, but for what changes the tile itself? */
 static bool is_used_before(const rounds *r, const tl_symbol *symbol, const tl_statement *until) {
     for (tl_statement *s = first_in(r); s && s != until; s = tl_next(s, r->loop))
-        if (names(s, symbol) && !writes(s, symbol)) return true;
+        if (names(s, symbol) && !tl_writes(s, symbol)) return true;
     return false;
 }
 
@@ -326,7 +317,7 @@ static bool check_carried(const rounds *r, const tl_symbol *symbol) {
 static bool check_left(const rounds *r, const tl_symbol *symbol) {
     bool is_after = false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (is_inside(s, r->loop)) {
+        if (tl_is_inside(s, r->loop)) {
             is_after = true;
             continue;
         }
@@ -357,7 +348,7 @@ static bool check_kept(const rounds *r) {
         bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE && has_axes(symbol);
         if (!is_tile || !has_block(r, symbol) || !is_carried(r, symbol)) continue;
         for (tl_statement *s = first_in(r); s; s = tl_next(s, r->loop)) {
-            if (!writes(s, symbol)) continue;
+            if (!tl_writes(s, symbol)) continue;
             diag_report(r->diags, DIAG_SKETCH_BLOCK_KEPT, s->range, symbol->name,
                         r->loop->loop.name);
             return false;
@@ -373,7 +364,7 @@ static bool check_loop(rounds *r) {
         bool is_written = false;
         for (tl_statement *s = first_in(r); s && symbol->kind == TL_SYMBOL_VARIABLE;
              s = tl_next(s, r->loop))
-            is_written |= writes(s, symbol);
+            is_written |= tl_writes(s, symbol);
         if (!is_written || !has_axes(symbol) || has_block(r, symbol)) continue;
         nature found = r->natures[i];
         bool is_part = found == PART_SUM || found == PART_EXTREME || found == PART;
@@ -401,16 +392,6 @@ bool rules_sketch_rounds(tl_kernel *kernel, const check_lengths *given, arena *m
 
 /* --- sizes that may be any ------------------------------------------------------------------- */
 
-typedef struct uses {
-    const tl_symbol *symbol;
-    int count;
-} uses;
-
-static void count_use(void *context, tl_expr *e) {
-    uses *u = context;
-    u->count += e->symbol == u->symbol;
-}
-
 /* Is the name in nothing but the bounds of loops, which go through an axis in blocks of that size,
  * and is their number nowhere asked for?
  */
@@ -424,10 +405,8 @@ static bool is_size_alone(const tl_kernel *kernel, const tl_symbol *symbol) {
             s->kind == TL_FOR && tl_loop_walks(s, &length, &size) && size && size->symbol == symbol;
         if (!walks) continue;
         sizes++;
-        uses blocks = {s->loop.symbol, 0};
         for (tl_statement *t = kernel->body.first; t; t = tl_next(t, NULL))
-            tl_each_expr(t, count_use, &blocks);
-        if (blocks.count) return false;
+            if (names(t, s->loop.symbol)) return false;
     }
     return all.count == sizes;
 }

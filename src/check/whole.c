@@ -20,9 +20,7 @@ typedef struct whole {
     arena *memory;
     diag_list *diags;
     part (*parts)[MODEL_AXES_MAX]; /* by tile */
-    bool *
-        is_block_index; /* by tl_symbol.position: grid indices that say only which block is meant */
-    bool *is_stored_index; /* the same: those that a store has as an index */
+    bool *is_stored_index;         /* by tl_symbol.position: as an index of a store */
     bool adds_to_memory, has_changed, is_right;
 } whole;
 
@@ -40,8 +38,6 @@ static void read_places(whole *w, const model_step *step) {
     for (int i = 0; i < place->count; i++) {
         const tl_spot *spot = &place->items[i];
         if (spot->is_all || !spot->at) continue;
-        const tl_symbol *block = spot->is_block ? spot->at->symbol : NULL;
-        if (block) w->is_block_index[block->position] = true;
         if (!spot->is_block && step->stores)
             model_visit_lets(w->m, spot->at, false, mark_grid, w->is_stored_index);
     }
@@ -57,7 +53,7 @@ static bool find_spread(void *context, const tl_expr *e) {
     if (e->kind == TL_ELEMENT || e->kind == TL_CALL) p->is_spread = true;
     if (s && s->kind == TL_SYMBOL_LOOP) p->is_spread = true;
     if (!s || s->kind != TL_SYMBOL_GRID) return true;
-    bool is_plain = w->is_block_index[s->position] && !w->is_stored_index[s->position];
+    bool is_plain = w->m->is_block_index[s->position] && !w->is_stored_index[s->position];
     p->is_spread |= !is_plain || w->adds_to_memory;
     return true;
 }
@@ -176,7 +172,6 @@ static void read_copy(whole *w, const model_step *step) {
 bool rules_whole(const model *m, arena *memory, diag_list *diags) {
     whole w = {.m = m, .memory = memory, .diags = diags, .is_right = true};
     w.parts = arena_alloc_array(memory, (size_t)m->tile_count + 1, sizeof *w.parts, _Alignof(part));
-    w.is_block_index = arena_array(memory, bool, m->kernel->symbol_count + 1);
     w.is_stored_index = arena_array(memory, bool, m->kernel->symbol_count + 1);
     each_step(&w, read_copy);
     do {

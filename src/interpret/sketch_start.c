@@ -23,11 +23,6 @@ static use_kind use_of(const tl_statement *s, const tl_symbol *symbol) {
     return c->target_kind == TL_ACCUMULATE ? USE_ACCUMULATE : USE_OTHER;
 }
 
-static bool is_inside(const tl_statement *s, const tl_statement *loop) {
-    while (s && s != loop) s = s->parent;
-    return s != NULL;
-}
-
 /* The outermost loop that holds all accumulates of a tile and no other use of it. */
 const tl_statement *sketch_zero_loop(const machine *m, const tl_symbol *symbol, double *start) {
     const tl_statement *first = NULL, *found = NULL;
@@ -40,7 +35,7 @@ const tl_statement *sketch_zero_loop(const machine *m, const tl_symbol *symbol, 
         bool fits = true;
         for (int i = 0; i < m->statement_count && fits; i++) {
             use_kind use = use_of(m->statements[i], symbol);
-            bool inside = use != USE_NONE && is_inside(m->statements[i], loop);
+            bool inside = use != USE_NONE && tl_is_inside(m->statements[i], loop);
             fits = use == USE_NONE || (use == USE_ACCUMULATE) == inside;
         }
         if (fits) found = loop;

@@ -283,6 +283,7 @@ model *model_build(arena *memory, tl_kernel *kernel) {
     *m = (model){.memory = memory,
                  .kernel = kernel,
                  .stages_most = 1,
+                 .is_block_index = arena_array(memory, bool, kernel->symbol_count + 1),
                  .stamps = arena_array(memory, unsigned, kernel->symbol_count + 1),
                  .stamp = arena_new(memory, unsigned)};
     model_builder b = {.model = m, .role = -1};

@@ -184,6 +184,8 @@ typedef struct model {
     const tl_symbol **axis_symbols; /* index of that name; NULL when there is none */
     int axis_name_count;
     int stages_most;          /* largest `stages` */
+    bool *is_block_index;     /* by tl_symbol.position: indices of the grid that Copies have as the
+                                 number of a block */
     unsigned *stamps, *stamp; /* by tl_symbol.position: what model_visit_lets has been to */
 } model;
 

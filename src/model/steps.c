@@ -95,7 +95,12 @@ static void resolve_copy(model_builder *b, model_step *step) {
     if (copy->to == TL_GLOBAL) step->stores = to->symbol;
     else step->target = use_of(b, end.symbol, copy->to, to->range);
     step->has_target = step->target.tile >= 0;
-    for (int i = 0; i < copy->place.count; i++) read_expr(b, step, copy->place.items[i].at, NULL);
+    for (int i = 0; i < copy->place.count; i++) {
+        const tl_spot *spot = &copy->place.items[i];
+        read_expr(b, step, spot->at, NULL);
+        const tl_symbol *block = spot->is_block && spot->at ? spot->at->symbol : NULL;
+        if (block) b->model->is_block_index[block->position] = true;
+    }
     if (str_is(copy->atom, "tma")) note_panels(b, step);
     if (step->loads) find_origins(b, step, copy);
     if (step->has_target && copy->to == TL_SHARED) {

@@ -57,6 +57,15 @@ bool tl_expr_is_index_like(const tl_expr *e) {
     return tl_expr_is_index_like(e->left) || tl_expr_is_index_like(e->right);
 }
 
+static bool is_no_index(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_INDEX;
+}
+
+bool tl_expr_mentions_index(const tl_expr *e) {
+    return !tl_visit(e, is_no_index, NULL);
+}
+
 /* --- arithmetic ------------------------------------------------------------------------------- */
 
 /* As tl_value, but in two registers. */

@@ -136,6 +136,9 @@ bool tl_is_value_ring(const tl_kernel *kernel, const tl_symbol *symbol);
  */
 bool tl_lies_across(const tl_operand *operand, bool is_right, const tl_statement *allocation);
 
+/* Is it the written name's? */
+bool tl_writes(const tl_statement *s, const tl_symbol *symbol);
+
 /* Does the statement write the register tile without reading it? */
 bool tl_writes_afresh(const tl_statement *s, const tl_symbol *symbol);
 
@@ -247,6 +250,8 @@ bool tl_values_integer(tl_values *values, const tl_expr *e, int64_t *value);
 /* Whether a bound expression is real, and whether an index or a table's value takes part in it. */
 bool tl_expr_is_real(const tl_expr *e);
 bool tl_expr_is_index_like(const tl_expr *e);
+/* Does the place of an element on an axis take part? */
+bool tl_expr_mentions_index(const tl_expr *e);
 
 /* e as a * x + b: x is what stands where 'is_other' is false, b is free of it; lets are written
  * out. False where e has no such form.

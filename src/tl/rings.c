@@ -23,6 +23,11 @@ bool tl_lies_across(const tl_operand *operand, bool is_right, const tl_statement
            contracted_is_rows != allocation->allocate.by_columns;
 }
 
+bool tl_writes(const tl_statement *s, const tl_symbol *symbol) {
+    const tl_expr *written = tl_written_name(s);
+    return written && written->symbol == symbol;
+}
+
 bool tl_writes_afresh(const tl_statement *s, const tl_symbol *symbol) {
     if (s->kind == TL_COPY) {
         tl_end target = tl_copy_target(s), source = tl_copy_source(s);

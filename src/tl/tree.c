@@ -304,6 +304,11 @@ bool tl_expr_mentions(const tl_expr *e, const tl_symbol *symbol) {
     return !tl_visit(e, is_of_another, (void *)(uintptr_t)symbol);
 }
 
+bool tl_is_inside(const tl_statement *s, const tl_statement *outer) {
+    while (s && s != outer) s = s->parent;
+    return s != NULL;
+}
+
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b) {
     if (!a || !b) return a == b;
     if (a->kind != b->kind || a->item_count != b->item_count) return false;

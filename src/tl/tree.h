@@ -379,6 +379,8 @@ typedef bool tl_visitor(void *context, const tl_expr *e);
 bool tl_visit(const tl_expr *e, tl_visitor *visit, void *context);
 /* Is the symbol in e? */
 bool tl_expr_mentions(const tl_expr *e, const tl_symbol *symbol);
+/* Is it the loop, `if` or role itself, or anything in it? */
+bool tl_is_inside(const tl_statement *s, const tl_statement *outer);
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b); /* same structure and names */
 
 const char *tl_statement_word(tl_statement_kind kind); /* "Copy" */

@@ -371,8 +371,7 @@ static bool is_asked(emit *t, const elements_item *x) {
         const tl_expr *call = s->kind == TL_LET && s->let.count == 1 ? s->let.items[0].value : NULL;
         if (call && emit_asks_for_high(t, call, x->target)) return true;
         if (tl_statement_body((tl_statement *)(uintptr_t)s)) return false;
-        const tl_expr *written = tl_written_name(s);
-        if (written && written->symbol == x->target->symbol) return false;
+        if (tl_writes(s, x->target->symbol)) return false;
     }
     return false;
 }
@@ -383,8 +382,7 @@ static bool is_positive(const elements_item *x) {
     if (elements_has_codes(x)) return true;
     if (x->s->compute.operation != TL_CAST || from->kind != TL_NAME) return false;
     for (const tl_statement *s = x->s->previous; s && s->kind == TL_COMPUTE; s = s->previous) {
-        const tl_expr *written = tl_written_name(s);
-        if (!written || written->symbol != from->symbol) continue;
+        if (!tl_writes(s, from->symbol)) continue;
         return s->compute.operation == TL_EXP2 && s->compute.target_kind == TL_GET;
     }
     return false;

@@ -349,11 +349,6 @@ void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile) {
 
 /* --- the slot held, by its address ------------------------------------------------------------ */
 
-static bool is_inside(const tl_statement *s, const tl_statement *loop) {
-    while (s && s != loop) s = s->parent;
-    return s != NULL;
-}
-
 /* How many generations of a ring have come before a Wait: known where all its earlier Waits stand
  * outside of loops and branches, and the Wait does too or is the only one of a loop there. Then no
  * slot has to be carried from iteration to iteration. False where it is not known.
@@ -366,7 +361,7 @@ static bool count_generations(emit *t, const tl_statement *wait, const emit_tile
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
         is_after |= s == wait;
         if (s->kind != TL_WAIT || s == wait || emit_tile_of(t, s->sync.what) != tile) continue;
-        if (is_after && !(loop && is_inside(s, loop))) break;
+        if (is_after && !(loop && tl_is_inside(s, loop))) break;
         if (s->parent != t->role) return false;
         before++;
     }

@@ -219,6 +219,48 @@ static void assert_real(const char *text, double expected) {
     assert_true(value.real == expected);
 }
 
+static int asked_for_n;
+
+static bool count_n(void *context, const tl_expr *e, tl_value *value) {
+    (void)context;
+    asked_for_n += e->symbol && str_is(e->symbol->name, "n");
+    *value = (tl_value){.integer = 7};
+    return e->symbol && str_is(e->symbol->name, "n");
+}
+
+/* What a let comes to is worked out once, until it is forgotten. */
+static void values_of_names_are_kept(void **state) {
+    (void)state;
+    bound b;
+    assert_binds(&b, "kernel k\nInput A f16 (a in n)\ngrid i in n\nlet twice = 2*n\n"
+                     "let sum = twice + i\nlet lost = sum + missing\n"
+                     "Input missing i32\n");
+    const tl_kernel *kernel = b.program->first;
+    const tl_symbol *i = tl_find_symbol(kernel, STR("i"));
+    const tl_symbol *twice = tl_find_symbol(kernel, STR("twice"));
+    const tl_expr *sum = tl_find_symbol(kernel, STR("sum"))->value;
+    const tl_expr *lost = tl_find_symbol(kernel, STR("lost"))->value;
+    tl_values values = tl_values_new(&b.memory, kernel, count_n, NULL);
+    int64_t value = 0;
+    asked_for_n = 0;
+    assert_false(tl_values_integer(&values, sum, &value)); /* nobody knows i */
+    tl_values_set(&values, i, 3);
+    assert_true(tl_values_integer(&values, sum, &value));
+    assert_int_equal(value, 17);
+    tl_values_set(&values, i, 4);
+    assert_true(tl_values_integer(&values, sum, &value));
+    assert_int_equal(value, 18);
+    assert_int_equal(asked_for_n, 1);
+    tl_values_set(&values, twice, 1);
+    assert_true(tl_values_integer(&values, sum, &value));
+    assert_int_equal(value, 5);
+    tl_values_forget(&values, twice);
+    assert_true(tl_values_integer(&values, sum, &value));
+    assert_int_equal(value, 18);
+    assert_false(tl_values_integer(&values, lost, &value));
+    done(&b);
+}
+
 static void division_goes_by_kind(void **state) {
     (void)state;
     assert_integer("n/4", 2);
@@ -388,13 +430,10 @@ static void softmax_knows_its_axis(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(programs_bind),
-        cmocka_unit_test(division_goes_by_kind),
-        cmocka_unit_test(bad_values_have_none),
-        cmocka_unit_test(names_that_are_wrong),
-        cmocka_unit_test(places_that_are_wrong),
-        cmocka_unit_test(axes_that_are_wrong),
-        cmocka_unit_test(spellings_become_canonical),
+        cmocka_unit_test(programs_bind),          cmocka_unit_test(values_of_names_are_kept),
+        cmocka_unit_test(division_goes_by_kind),  cmocka_unit_test(bad_values_have_none),
+        cmocka_unit_test(names_that_are_wrong),   cmocka_unit_test(places_that_are_wrong),
+        cmocka_unit_test(axes_that_are_wrong),    cmocka_unit_test(spellings_become_canonical),
         cmocka_unit_test(softmax_knows_its_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
