@@ -27,7 +27,7 @@ class Thread(threading.local):
 
 
 thread = Thread()
-state = {"library": None, "is_refused": False, "next": 0, "device": "cuda"}
+state = {"library": None, "is_refused": False, "next": 0, "device": "cuda", "are_plain": None}
 
 
 # --- once more ---------------------------------------------------------------------------------------------------------
@@ -39,32 +39,36 @@ def present(*arrays):
 
 def again(options, tensors, total_keys=None):
     """(o, lse) of a call like one before, with None for what that did not make; None where there was none, or it is not to be repeated."""
-    if not operators:
-        return None
-    torch = sys.modules["torch"]
-    if torch.compiler.is_compiling():
+    operator = operators.get(len(tensors))
+    if operator is None:
         return None
     try:
         number = numbers.get(options)
     except TypeError:  # options that are no numbers: what is wrong with them is said elsewhere
         return None
-    if number is None or thread.notes is not None or len(tensors) not in operators or not are_plain(torch, tensors):
+    if number is None or thread.notes is not None or not state["are_plain"](tensors):
         return None
     if total_keys is not None and (type(total_keys) is not int or total_keys >> 62):
         return None
-    found = operators[len(tensors)](*tensors, number, total_keys or 0)
+    found = operator(*tensors, number, total_keys or 0)
     return None if found[0] is None else found
 
 
-def are_plain(torch, tensors):
-    """Whether PyTorch does nothing with these tensors beside what a kernel does: no gradients, no transforms, no tracing."""
-    needs = False
-    for tensor in tensors:
-        if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
+def plain_of(torch):
+    """The function that says whether PyTorch does nothing with tensors beside what a kernel does: no gradients, transforms, or tracing."""
+    kinds, is_compiling, is_grad_enabled = (torch.Tensor, torch.nn.Parameter), torch.compiler.is_compiling, torch.is_grad_enabled
+    modes, transforms, forward = torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active, torch.autograd.forward_ad
+
+    def are_plain(tensors):
+        if is_compiling() or modes() or transforms() or forward._current_level >= 0:
             return False
-        needs = needs or tensor.requires_grad
-    return not (needs and torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack()
-                or torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0)
+        needs = False
+        for tensor in tensors:
+            if type(tensor) not in kinds:
+                return False
+            needs = needs or tensor.requires_grad
+        return not (needs and is_grad_enabled())
+    return are_plain
 
 
 # --- the first time ----------------------------------------------------------------------------------------------------
@@ -141,8 +145,14 @@ class Learned:
 
 def is_candidate(tensors):
     torch = sys.modules.get("torch")
-    return torch is not None and not state["is_refused"] and FEWEST <= len(tensors) <= TENSORS_MOST and are_plain(torch, tensors) \
-        and tensors[0].device.type == state["device"]
+    if torch is None or state["is_refused"] or not FEWEST <= len(tensors) <= TENSORS_MOST:
+        return False
+    try:
+        state["are_plain"] = state["are_plain"] or plain_of(torch)
+    except AttributeError:  # of an older version
+        state["is_refused"] = True
+        return False
+    return state["are_plain"](tensors) and tensors[0].device.type == state["device"]
 
 
 def learn(options, tensors, results, notes):
