@@ -162,6 +162,25 @@ class Decode(Case):
     table, lengths = np.array([[3, 1], [0, 99], [2, 5]], np.int32), ints(7, 3, 0)
     q, k, v = random(3, 2, 8, 16), random(6, 4, 2, 16, seed=2), random(6, 4, 2, 24, seed=3)
 
+    def test_every_row_is_written(self):
+        """Also those of sequences without keys, or with fewer keys than queries: nothing is cleared before the kernel runs."""
+        q, pools = random(4, 2, 4, 16), random(2, 12, 8, 2, 16, seed=3)
+        table, lengths = ints(7, 2, 0, 9, -1, -1, 5, -1).reshape(4, 2), ints(13, 9, 0, 1)
+        for on, gpu in ((None, None), ("emulator", "a100")):
+            out = np.full(q.shape, np.nan, np.float16)
+            o, lse = flashtl.decode(q, *pools, table, lengths, out=out, return_lse=True, on=on, gpu=gpu)
+            self.assertTrue(np.isfinite(o).all() and not o[2].any() and not o[3, 0].any())
+            self.assertTrue(np.isneginf(lse[2]).all() and np.isneginf(lse[3, 0]).all() and np.isfinite(lse[:2]).all())
+
+    def test_total_keys(self):
+        """About how many keys there are decides how a GPU splits them, never what comes out."""
+        q, pools = random(2, 1, 4, 16), random(2, 12, 8, 2, 16, seed=3)
+        given = q, *pools, ints(7, 2, 0, 9).reshape(2, 2), ints(13, 9)
+        for total in (0, 22, 10 ** 9, np.int64(3)):
+            np.testing.assert_array_equal(flashtl.decode(*given, total_keys=total), flashtl.decode(*given))
+        for wrong in (-1, 1.5, True, "all"):
+            self.says(ValueError, "total_keys is a whole number from 0 on, or None", flashtl.decode, *given, total_keys=wrong)
+
     def test_options(self):
         for causal, window, softcap in itertools.product((False, True), (None, 2), (None, 2.0)):
             options = {"causal": causal, "window": window, "softcap": softcap}
