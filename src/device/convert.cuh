@@ -105,8 +105,10 @@ __device__ __forceinline__ void ftl_four_e4m3(unsigned &first, unsigned &second,
     // which one more bit of its exponent makes NaN again.
     const unsigned nan = ((codes & 0x7f7f7f7fu) + 0x01010101u) >> 2 & 0x20202020u;
     const unsigned low = __byte_perm(codes, 0, 0x1404), high = __byte_perm(codes, 0, 0x3424);
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(first) : "r"((low & 0x80008000u) | (low >> 1 & 0x3f803f80u)), "r"(0x5c005c00u));
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(second) : "r"((high & 0x80008000u) | (high >> 1 & 0x3f803f80u)), "r"(0x5c005c00u));
+    asm("mul.rn.f16x2 %0, %1, %2;"
+        : "=r"(first) : "r"((low & 0x80008000u) | (low >> 1 & 0x3f803f80u)), "r"(0x5c005c00u));
+    asm("mul.rn.f16x2 %0, %1, %2;"
+        : "=r"(second) : "r"((high & 0x80008000u) | (high >> 1 & 0x3f803f80u)), "r"(0x5c005c00u));
     first |= __byte_perm(nan, 0, 0x1404), second |= __byte_perm(nan, 0, 0x3424);
 #endif
 }

@@ -30,15 +30,19 @@ static void put_comment(str words, size_t indent, text_buffer *out) {
     }
 }
 
-/* May a line end before this character, or before the space that it is? */
-static bool is_joint(str code, size_t at) {
-    static const char *const signs[] = {" ? ", " : ", " + ", " && ", " || ", " | ", " = "};
+/* How well a line ends before this character, or before the space that it is: the smaller the
+ * better, 0 after a comma; negative: it may not.
+ */
+static int joint_at(str code, size_t at) {
+    static const char *const signs[] = {" ? ", " : ",  " + ", " && ", " || ", " | ", " = ",
+                                        " < ", " <= ", " > ", " >= ", " * ",  " / "};
+    enum { AFTER_COMMA = 0, BEFORE_SIGN = 1, FIRST_WEAK = 7, WEAK = 1000 };
     str rest = {code.data + at, code.length - at};
-    if (code.data[at] != ' ') return false;
-    if (code.data[at - 1] == ',') return true;
+    if (!at || code.data[at] != ' ') return -1;
+    if (code.data[at - 1] == ',') return AFTER_COMMA;
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (str_starts(rest, str_from(signs[i]))) return true;
-    return false;
+        if (str_starts(rest, str_from(signs[i]))) return i < FIRST_WEAK ? BEFORE_SIGN : WEAK;
+    return -1;
 }
 
 /* 1 where parentheses open, the brackets of a template's arguments among them; -1 where they close.
@@ -59,9 +63,8 @@ static size_t joint_before(str code, size_t most) {
     int depth = 0, fewest = INT_MAX;
     for (size_t i = 0; i < code.length && i <= most; i++) {
         depth += nesting(code, i);
-        if (!i || !is_joint(code, i)) continue;
-        int rank = 2 * depth + (code.data[i - 1] != ',');
-        if (rank <= fewest) best = i, fewest = rank;
+        int joint = joint_at(code, i);
+        if (joint >= 0 && 2 * depth + joint <= fewest) best = i, fewest = 2 * depth + joint;
     }
     return best;
 }
