@@ -48,7 +48,7 @@ static tl_statement *loop_over(reason *r, const tl_statement *s, const tl_axis *
                                bind_walk *walk) {
     for (tl_statement *loop = edit_loop_of(s); loop; loop = edit_loop_of(loop))
         if (walk_of(loop, walk) && tl_expr_equal(walk->length, axis->extent) &&
-            tl_loop_walks_index(r->kernel, loop, walk->length, tiles_axis_index(axis)))
+            tl_loop_walks_index(r->kernel, loop, walk->length, tl_axis_name(axis)))
             return loop;
     return NULL;
 }
@@ -89,13 +89,12 @@ static str size_name(reason *r, const bind_axes *grid, str index, bool is_row) {
             is_taken = is_taken || str_equal(grid->items[i].size, wanted[k]);
         if (!is_taken) return wanted[k];
     }
-    return edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, wanted[1]));
+    return reason_fresh(r, "%.*s", STR_ARGS(wanted[1]));
 }
 
 static void add_block_axis(reason *r, bind_axes *grid, str index, tl_expr *length, bool is_row) {
     if (index.length == 0 || find_grid_axis(grid, index)) return;
-    str variable = str_format(r->memory, "%.*s_block", STR_ARGS(index));
-    bind_axis axis = {index, edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, variable)),
+    bind_axis axis = {index, reason_fresh(r, "%.*s_block", STR_ARGS(index)),
                       size_name(r, grid, index, is_row), length, true};
     list_push(r->memory, grid, axis);
 }
@@ -108,11 +107,9 @@ static void add_index_axis(reason *r, bind_axes *grid, str index, tl_expr *lengt
 
 /* The axis that introduces an index name, in any parameter: for `b` in `pool[table[b, n], ...]`. */
 static const tl_axis *axis_of_index(const tl_kernel *kernel, str index) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT)
-            for (int i = 0; i < s->parameter.axes.count; i++)
-                if (str_equal(tiles_axis_index(&s->parameter.axes.items[i]), index))
-                    return &s->parameter.axes.items[i];
+    for (tl_tensor t = {0}; tl_next_tensor(kernel, &t);)
+        for (int i = 0; i < t.axes->count && !t.view; i++)
+            if (str_equal(tl_axis_index(t.axes, i), index)) return &t.axes->items[i];
     return NULL;
 }
 
@@ -121,17 +118,13 @@ static void add_free_indices(reason *r, bind_axes *grid, const tl_axes *own, con
     if (!e) return;
     if (e->kind == TL_NAME) {
         for (int i = 0; i < own->count; i++)
-            if (str_equal(tiles_axis_index(&own->items[i]), e->text)) return;
+            if (str_equal(tl_axis_index(own, i), e->text)) return;
         const tl_axis *axis = axis_of_index(r->kernel, e->text);
         if (axis && !axis->is_bare) add_index_axis(r, grid, e->text, axis->extent);
     }
     add_free_indices(r, grid, own, e->left);
     add_free_indices(r, grid, own, e->right);
     for (int i = 0; i < e->item_count; i++) add_free_indices(r, grid, own, e->items[i]);
-}
-
-static str stored_tensor(const tl_statement *s) {
-    return s->copy.target ? s->copy.target->text : s->copy.what->text;
 }
 
 /* A sum along an axis of the Output has to see all of it: no tile of the grid may have a part. */
@@ -151,14 +144,14 @@ static bool stays_whole(reason *r, str index, bool *is_whole) {
 }
 
 static bool collect_output(reason *r, tl_statement *store, bind_axes *grid, bool want_blocks) {
-    str name = stored_tensor(store);
+    str name = edit_copied_tensor(store);
     const tl_axes *axes = tiles_tensor(r->kernel, name);
     if (!axes)
         return reason_stuck(r, store, "%.*s is no Output, and no view of one", STR_ARGS(name));
-    int start = tiles_matrix_start(axes);
+    int start = tl_matrix_begin(axes);
     bind_walk walk;
     for (int i = start - 1; i >= 0 && !want_blocks; i--) {
-        str index = tiles_axis_index(&axes->items[i]);
+        str index = tl_axis_index(axes, i);
         if (index.length == 0)
             return reason_stuck(r, store,
                                 "axis %d of %.*s has an expression for its index; an "
@@ -173,7 +166,7 @@ static bool collect_output(reason *r, tl_statement *store, bind_axes *grid, bool
     for (int i = start; i < axes->count && want_blocks; i++) {
         int64_t length;
         bool is_row = i == start;
-        str index = tiles_axis_index(&axes->items[i]);
+        str index = tl_axis_index(axes, i);
         bool is_short = !(is_row && count > 1) && reason_known(r, axes->items[i].extent, &length) &&
                         length <= WHOLE_AXIS_MAX;
         if (is_short || loop_over(r, store, &axes->items[i], &walk)) continue;
@@ -185,10 +178,6 @@ static bool collect_output(reason *r, tl_statement *store, bind_axes *grid, bool
     return true;
 }
 
-static bool is_store(const tl_statement *s) {
-    return s->kind == TL_COPY && s->copy.to == TL_GLOBAL;
-}
-
 /* Lists the walks: single indices, the last axis first; then blocks. Tiles of matrices come before
  * those of vectors, so that a vector shares its matrix's blocks.
  */
@@ -196,10 +185,10 @@ static bool collect_grid(reason *r, bind_axes *grid) {
     bool any = false;
     for (int round = 0; round < 3; round++)
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-            if (!is_store(s)) continue;
+            if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL) continue;
             any = true;
-            const tl_axes *axes = tiles_tensor(r->kernel, stored_tensor(s));
-            bool is_matrix = axes && axes->count - tiles_matrix_start(axes) > 1;
+            const tl_axes *axes = tiles_tensor(r->kernel, edit_copied_tensor(s));
+            bool is_matrix = axes && axes->count - tl_matrix_begin(axes) > 1;
             if ((round == 1 && !is_matrix) || (round == 2 && is_matrix)) continue;
             if (!collect_output(r, s, grid, round > 0)) return false;
         }
@@ -243,82 +232,76 @@ static void write_grid(reason *r, const bind_axes *grid) {
                        : str_format(r->memory, "%.*s in %s", STR_ARGS(a->variable), length);
         text = i == 0 ? walk : str_format(r->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(walk));
     }
-    edit_before(r->kernel, first_action(r->kernel),
-                tl_quote(r->memory, "grid %.*s // one tile per index tuple", STR_ARGS(text)));
+    reason_before(r, first_action(r->kernel), "grid %.*s // one tile per index tuple",
+                  STR_ARGS(text));
 }
 
 /* --- places ----------------------------------------------------------------------------------- */
 
+static tl_spot single_spot(reason *r, str index) {
+    return (tl_spot){.at = tl_name_expr(r->memory, index)};
+}
+
+static tl_spot block_spot(reason *r, str variable) {
+    return (tl_spot){.is_block = true, .at = tl_name_expr(r->memory, variable)};
+}
+
 /* What the coordinate says on one axis of a tensor, and how long the tile is there (NULL: the axis
  * is none of the tile's). False when nothing walks the axis.
  */
-static bool spot_text(reason *r, const bind_axes *grid, const tl_statement *s, const tl_axes *axes,
-                      int i, str *spot, tl_expr **extent) {
+static bool find_spot(reason *r, const bind_axes *grid, const tl_statement *s, const tl_axes *axes,
+                      int i, tl_spot *spot, tl_expr **extent) {
     const tl_axis *axis = &axes->items[i];
-    str index = tiles_axis_index(axis);
+    str index = tl_axis_name(axis);
     bind_walk walk;
     tl_statement *loop = loop_over(r, s, axis, &walk);
     *extent = NULL;
     if (loop && !walk.size) {
-        *spot = loop->loop.name;
+        *spot = single_spot(r, loop->loop.name);
         return true;
     }
-    if (i < tiles_matrix_start(axes)) {
-        *spot = tl_expr_text(r->memory, axis->coordinate ? axis->coordinate : axis->extent);
-        return index.length == 0 || find_grid_axis(grid, index) ||
-               !tiles_is_index(r->kernel, index);
-    }
-    *extent = axis->extent;
-    *spot = STR(":");
-    if (loop) {
-        *spot = str_format(r->memory, "L = %.*s", STR_ARGS(loop->loop.name));
-        *extent = walk.size;
-        return true;
+    if (i < tl_matrix_begin(axes)) {
+        const tl_expr *at = axis->coordinate ? axis->coordinate : axis->extent;
+        *spot = (tl_spot){.at = tl_expr_copy(r->memory, at)};
+        return index.length == 0 || find_grid_axis(grid, index) || !tiles_index(r->kernel, index);
     }
     const bind_axis *block = find_grid_axis(grid, index);
-    if (block && !block->is_block) {
-        *spot = block->variable;
-        *extent = NULL;
-    } else if (block) {
-        *spot = str_format(r->memory, "L = %.*s", STR_ARGS(block->variable));
-        *extent = tl_quote_expr(r->memory, "%.*s", STR_ARGS(block->size));
+    if (!loop && block && !block->is_block) {
+        *spot = single_spot(r, block->variable);
+        return true;
     }
+    *extent = loop ? walk.size : block ? tl_name_expr(r->memory, block->size) : axis->extent;
+    *spot = loop    ? block_spot(r, loop->loop.name)
+            : block ? block_spot(r, block->variable)
+                    : (tl_spot){.is_all = true};
     return true;
 }
 
-static void set_place(reason *r, tl_place *place, const str *spots, int count) {
-    while (count > 0 && str_is(spots[count - 1], ":")) count--;
+static void set_place(reason *r, tl_place *place, const tl_spot *spots, int count) {
+    while (count > 0 && spots[count - 1].is_all) count--;
     place->is_given = count > 0;
     place->count = count;
     place->items = arena_array(r->memory, tl_spot, count > 0 ? count : 1);
-    for (int i = 0; i < count; i++) {
-        str text = spots[i];
-        bool is_block = str_starts(text, STR("L = "));
-        if (is_block) text = (str){text.data + 4, text.length - 4};
-        place->items[i].is_all = str_is(text, ":");
-        place->items[i].is_block = is_block;
-        if (!place->items[i].is_all)
-            place->items[i].at = tl_quote_expr(r->memory, "%.*s", STR_ARGS(text));
-    }
+    for (int i = 0; i < count; i++) place->items[i] = spots[i];
 }
 
 static bool place_copy(reason *r, const bind_axes *grid, tl_statement *s) {
     tl_copy *c = &s->copy;
-    str tensor = c->target && c->to == TL_GLOBAL ? c->target->text : c->what->text;
+    str tensor = edit_copied_tensor(s);
     const tl_axes *axes = tiles_tensor(r->kernel, tensor);
     if (!axes) return reason_stuck(r, s, "%.*s is no tensor in global memory", STR_ARGS(tensor));
     if (axes->count > TL_AXES_MAX)
         return reason_stuck(r, s, "%.*s has %d axes; at most %d", STR_ARGS(tensor), axes->count,
                             TL_AXES_MAX);
-    str spots[TL_AXES_MAX];
+    tl_spot spots[TL_AXES_MAX];
     tl_expr *extents[TL_AXES_MAX];
     int count = 0;
     for (int i = 0; i < axes->count; i++) {
         tl_expr *extent;
-        if (!spot_text(r, grid, s, axes, i, &spots[i], &extent))
+        if (!find_spot(r, grid, s, axes, i, &spots[i], &extent))
             return reason_stuck(r, s,
                                 "index %.*s of %.*s is walked by no loop, and no Output has it",
-                                STR_ARGS(spots[i]), STR_ARGS(tensor));
+                                STR_ARGS(spots[i].at->text), STR_ARGS(tensor));
         if (extent) extents[count++] = extent;
     }
     if (!c->place.is_given) set_place(r, &c->place, spots, axes->count);
@@ -330,29 +313,19 @@ static bool place_copy(reason *r, const bind_axes *grid, tl_statement *s) {
     return true;
 }
 
-static bool place_copies(reason *r, const bind_axes *grid) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COPY && (s->copy.from == TL_GLOBAL || s->copy.to == TL_GLOBAL) &&
-            !place_copy(r, grid, s))
-            return false;
-    return true;
-}
-
 /* Index names in expressions that no tile axis carries: the loop that steps along them. */
 static void name_single_steps(reason *r, tl_statement *s) {
     bind_walk walk;
     for (tl_statement *loop = edit_loop_of(s); loop; loop = edit_loop_of(loop)) {
         if (!walk_of(loop, &walk) || walk.size) continue;
-        for (const tl_statement *p = r->kernel->body.first; p; p = p->next) {
-            if (p->kind != TL_INPUT && p->kind != TL_OUTPUT) continue;
-            for (int i = 0; i < p->parameter.axes.count; i++) {
-                const tl_axis *a = &p->parameter.axes.items[i];
-                str index = tiles_axis_index(a);
+        for (tl_tensor t = {0}; tl_next_tensor(r->kernel, &t);)
+            for (int i = 0; i < t.axes->count && !t.view; i++) {
+                const tl_axis *a = &t.axes->items[i];
+                str index = tl_axis_name(a);
                 if (index.length > 0 && !a->is_bare && tl_expr_equal(a->extent, walk.length) &&
                     tl_loop_walks_index(r->kernel, loop, walk.length, index))
                     edit_rename(s, index, loop->loop.name);
             }
-        }
     }
 }
 
@@ -364,18 +337,16 @@ static void place_compute(reason *r, const tiles_list *tiles, const bind_axes *g
         tiles_find(tiles, finds_places ? edit_operand_name(s, 0) : edit_target_name(s));
     if (!tile || tile->axis_count < 1 || s->compute.place.is_given) return;
     bool mentions = false;
-    str spots[TILES_AXES_MAX];
+    tl_spot spots[TILES_AXES_MAX];
     for (int i = 0; i < tile->axis_count; i++) {
         mentions = mentions || edit_reads(s, tile->axes[i]);
-        tl_spot spot;
         const bind_axis *block = find_grid_axis(grid, tile->axes[i]);
-        if (tiles_walk(r, s, tile->axes[i], &spot))
-            spots[i] = str_format(r->memory, "L = %s", edit_text(r->memory, spot.at));
-        else if (block && block->is_block)
-            spots[i] = str_format(r->memory, "L = %.*s", STR_ARGS(block->variable));
-        else spots[i] = STR(":");
+        if (tiles_walk(r, s, tile->axes[i], &spots[i]))
+            spots[i].at = tl_expr_copy(r->memory, spots[i].at);
+        else if (block && block->is_block) spots[i] = block_spot(r, block->variable);
+        else spots[i] = (tl_spot){.is_all = true};
     }
-    mentions = mentions || (finds_places && !str_is(spots[tile->axis_count - 1], ":"));
+    mentions = mentions || (finds_places && !spots[tile->axis_count - 1].is_all);
     if (mentions) set_place(r, &s->compute.place, spots, tile->axis_count);
 }
 
@@ -436,7 +407,7 @@ static tl_statement *start_point(reason *r, tl_statement *s, str name) {
                           edit_writes(t, name);
             bool is_operand = false;
             for (int i = 0; t->kind == TL_COMPUTE && i < t->compute.operand_count; i++)
-                is_operand = is_operand || edit_expr_mentions(t->compute.operands[i].value, name);
+                is_operand = is_operand || tl_expr_names(t->compute.operands[i].value, name);
             if ((edit_reads(t, name) || edit_writes(t, name)) && (!is_sum || is_operand)) return at;
         }
         for (tl_statement *t = r->kernel->body.first; t; t = tl_next(t, NULL))
@@ -449,13 +420,6 @@ static tl_statement *start_point(reason *r, tl_statement *s, str name) {
     return at;
 }
 
-/* Used before its first accumulation, a sum would start in each round after its use. */
-static bool refuse_use(reason *r, const tl_statement *use, str name) {
-    reason_stuck(r, use, "%.*s is read before anything is written to it", STR_ARGS(name));
-    return reason_advise(r, "what goes on from round to round starts before the loop: `Compute "
-                            "Fill 0 and get ...`");
-}
-
 static bool start_sums(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COMPUTE || s->compute.target_kind != TL_ACCUMULATE) continue;
@@ -466,15 +430,18 @@ static bool start_sums(reason *r) {
             if (!use && !is_started && edit_reads(t, name)) use = t;
             is_started = is_started || edit_writes(t, name);
         }
-        if (use) return refuse_use(r, use, name);
+        if (use) { /* it would start in each round after its use */
+            reason_stuck(r, use, "%.*s is read before anything is written to it", STR_ARGS(name));
+            return reason_advise(r, "what goes on from round to round starts before the loop: "
+                                    "`Compute Fill 0 and get ...`");
+        }
         if (is_started) continue;
         double start = tl_start(s->compute.operation);
-        edit_before(r->kernel, start_point(r, s, name),
-                    tl_quote(r->memory, "Compute Fill %s and get %.*s // %s",
-                             tl_neutral_text(start), STR_ARGS(name),
-                             start < 0   ? "minus infinity: the maximum of nothing"
-                             : start > 0 ? "infinity: the minimum of nothing"
-                                         : "the sum starts"));
+        reason_before(r, start_point(r, s, name), "Compute Fill %s and get %.*s // %s",
+                      tl_neutral_text(start), STR_ARGS(name),
+                      start < 0   ? "minus infinity: the maximum of nothing"
+                      : start > 0 ? "infinity: the minimum of nothing"
+                                  : "the sum starts");
     }
     return true;
 }
@@ -510,7 +477,10 @@ bool reason_bind(reason *r) {
         if (!collect_grid(r, &grid)) return false;
         write_grid(r, &grid);
     }
-    if (!place_copies(r, &grid)) return false;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COPY && (s->copy.from == TL_GLOBAL || s->copy.to == TL_GLOBAL) &&
+            !place_copy(r, &grid, s))
+            return false;
     if (!place_computes(r, &grid)) return false;
     if (!start_sums(r)) return false;
     pins_drop(r);

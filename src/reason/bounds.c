@@ -94,16 +94,8 @@ static tl_place place_of(const bound_loop *b, const tiles_tile *tile, const tl_s
         tl_spot spot = {.is_all = true};
         if (!tiles_walk(r, (tl_statement *)at, tile->axes[i], &spot)) {
             /* A block of the grid: `L = q_block` where a copy says so. */
-            for (tl_statement *s = r->kernel->body.first; s && spot.is_all; s = tl_next(s, NULL)) {
-                if (s->kind != TL_COPY) continue;
-                bool is_load = s->copy.from == TL_GLOBAL;
-                str name = s->copy.target && !is_load ? s->copy.target->text : s->copy.what->text;
-                const tl_axes *axes = tiles_tensor(r->kernel, name);
-                for (int k = 0; axes && k < axes->count && k < s->copy.place.count; k++)
-                    if (str_equal(tiles_axis_index(&axes->items[k]), tile->axes[i]) &&
-                        s->copy.place.items[k].is_block)
-                        spot = s->copy.place.items[k];
-            }
+            for (tl_statement *s = r->kernel->body.first; s && spot.is_all; s = tl_next(s, NULL))
+                if (s->kind == TL_COPY) tiles_spot(r, s, tile->axes[i], &spot);
         }
         place.items[i] = spot;
     }
@@ -114,29 +106,20 @@ static tl_place place_of(const bound_loop *b, const tiles_tile *tile, const tl_s
 
 /* The Mask that last wrote the tile before 'at', if nothing else did in between. */
 static tl_statement *mask_before(const tl_statement *at, str name, double value, reason *r) {
-    for (tl_statement *s = at->previous; s; s = s->previous) {
-        if (!edit_writes_within(s, name)) continue;
-        double own = -INFINITY;
-        bool fits = edit_is_compute(s, TL_MASK) &&
-                    (s->compute.operand_count == 1 ||
-                     scalar_number(r, s->compute.operands[1].value, &own)) &&
-                    own == value;
-        return fits ? s : NULL;
-    }
-    return NULL;
+    tl_statement *s = edit_last_write(at, name);
+    double own = -INFINITY;
+    bool fits =
+        edit_is_compute(s, TL_MASK) &&
+        (s->compute.operand_count == 1 || scalar_number(r, s->compute.operands[1].value, &own)) &&
+        own == value;
+    return fits ? s : NULL;
 }
 
 /* The Copy that stored a computed tile for products, before 'at'; NULL: it is no such tile. */
 static tl_statement *store_before(const tl_statement *at, str name) {
-    for (; at; at = at->parent) {
-        for (tl_statement *s = at->previous; s; s = s->previous) {
-            if (!edit_writes_within(s, name)) continue;
-            bool is_store = s->kind == TL_COPY && s->copy.from == TL_REGISTER &&
-                            s->copy.to == TL_SHARED && s->copy.what->kind == TL_NAME;
-            return is_store ? s : NULL;
-        }
-    }
-    return NULL;
+    tl_statement *s = NULL;
+    for (; at && !s; at = at->parent) s = edit_last_write(at, name);
+    return s && edit_is_store(s) ? s : NULL;
 }
 
 static bool mask_end(const bound_loop *b, ends_answer *answer) {
@@ -156,9 +139,7 @@ static bool mask_end(const bound_loop *b, ends_answer *answer) {
         return true;
     }
     const char *value =
-        answer->neutral == -INFINITY
-            ? ""
-            : edit_z(r->memory, str_format(r->memory, ", %s", tl_neutral_text(answer->neutral)));
+        answer->neutral == -INFINITY ? "" : reason_say(r, ", %s", tl_neutral_text(answer->neutral));
     tl_block text = tl_quote(r->memory, "Compute Mask %s%s where %s >= %s // past the end", tile,
                              value, axis, length);
     text.first->compute.place = place_of(b, about, answer->hurt);
@@ -210,7 +191,7 @@ static str mentioned_index(const bound_loop *b, const tl_expr *e, bool *many) {
     for (int i = 0; i < b->tiles->extents.count; i++) {
         const tiles_span *x = &b->tiles->extents.items[i];
         bool is_length = x->length->kind == TL_NAME && str_equal(x->length->text, x->index);
-        if (is_length || !edit_expr_mentions(e, x->index)) continue;
+        if (is_length || !tl_expr_names(e, x->index)) continue;
         *many = found.length > 0;
         found = x->index;
     }
@@ -405,14 +386,10 @@ static void guard_mask(const bound_loop *b, tl_statement *mask) {
     tl_block_append(&branching->branch.body, branching, mask);
 }
 
-/* May blocks that this Mask covers entirely be left out? */
-static bool may_skip(const bound_loop *b, const tl_statement *mask) {
-    ends_question question = {b->loop, b->axis, ENDS_MASKED, mask, mask_covers_end, (void *)b};
-    return !ends_ask(b->r, b->tiles, &question).hurt;
-}
-
-static bool whole_block_is_harmless(const bound_loop *b) {
-    ends_question question = {b->loop, b->axis, ENDS_WHOLE, NULL, mask_covers_end, (void *)b};
+/* Is a block past the end harmless, or, with a Mask, may those that it covers be left out? */
+static bool is_harmless(bound_loop *b, const tl_statement *mask) {
+    ends_mode mode = mask ? ENDS_MASKED : ENDS_WHOLE;
+    ends_question question = {b->loop, b->axis, mode, mask, mask_covers_end, b};
     return !ends_ask(b->r, b->tiles, &question).hurt;
 }
 
@@ -451,9 +428,9 @@ static bool bound_one(bound_loop *b) {
             edit_is_compute(s, TL_MASK) ? tiles_find(b->tiles, edit_target_name(s)) : NULL;
         if (tile && tiles_axis(tile, b->axis) >= 0 && count < 16) masks[count++] = s;
     }
-    bool is_harmless = whole_block_is_harmless(b);
+    bool needs_one = is_harmless(b, NULL);
     for (int i = 0; i < count; i++) {
-        if (!may_skip(b, masks[i])) continue;
+        if (!is_harmless(b, masks[i])) continue;
         bound_tests tests = tests_of(b->r, b->axis, masks[i]->compute.condition);
         for (int k = 0; k < tests.count; k++)
             if (tests.items[k].cut.is_solved) name_offset(b, &tests.items[k].cut.edge);
@@ -466,7 +443,7 @@ static bool bound_one(bound_loop *b) {
             else edges = all;
         }
     }
-    bound_loop_itself(b, &all, is_harmless);
+    bound_loop_itself(b, &all, needs_one);
     for (int i = 0; i < count; i++) guard_mask(b, masks[i]);
     if (count > 0)
         reason_decide(b->r, "masks",

@@ -14,6 +14,7 @@
 #include "atom/atom.h"
 #include "reason/place.h"
 #include "reason/scalar.h"
+#include "reason/softmax.h"
 
 enum {
     DEEP_UNIT = 32, /* an instruction contracts so many elements */
@@ -23,9 +24,9 @@ enum {
 
 /* A softmax whose weights are a left operand, and what has to know that they are raised. */
 typedef struct weights {
-    str s, l, sums[WEIGHTS_MOST];
+    softmax_weights of;
+    str sums[WEIGHTS_MOST];
     int sum_count;
-    tl_statement *shift, *power;
 } weights;
 
 typedef struct kinds {
@@ -49,65 +50,11 @@ static bool has_byte_operand(reason *r) {
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
-/* The statement before 'from', in its block, that last wrote the tile. */
-static tl_statement *last_write(tl_statement *from, str name) {
-    for (tl_statement *s = from->previous; s; s = s->previous)
-        if (edit_writes_within(s, name)) return s;
-    return NULL;
-}
-
-static bool is_get(const tl_statement *s, tl_operation operation) {
-    return edit_is_compute(s, operation) && s->compute.target_kind == TL_GET;
-}
-
-/* The product that what raises weights is added to, and the maximum: -c times it is the shift of a
- * fused multiply-add; where scores may lie far out (reason/far.h), the difference is multiplied.
- */
-static str find_shift(weights *w) {
-    tl_statement *bias = last_write(w->power, w->s);
-    if (!bias || !edit_operand_is(bias, 0, w->s)) return (str){0};
-    if (edit_is_compute(bias, TL_MULTIPLY_ADD)) {
-        w->shift = last_write(bias, edit_operand_name(bias, 2));
-        bool is_shift = w->shift && is_get(w->shift, TL_MULTIPLY);
-        return is_shift ? edit_operand_name(w->shift, 0) : (str){0};
-    }
-    w->shift = bias;
-    tl_statement *difference = last_write(bias, w->s);
-    bool is_exact = is_get(bias, TL_MULTIPLY) && difference && is_get(difference, TL_SUBTRACT) &&
-                    edit_operand_is(difference, 0, w->s);
-    return is_exact ? edit_operand_name(difference, 1) : (str){0};
-}
-
-/* The online form with one power per score. */
-static const char *find_weights(tl_statement *product, weights *w) {
-    static const char other[] = "the left operand is computed, and is not the weights of a softmax "
-                                "in the online form: nothing says that 8 bits hold it";
-    w->s = edit_operand_name(product, 0);
-    w->power = last_write(product, w->s);
-    if (!w->power || !edit_is_compute(w->power, TL_EXP2) || !edit_operand_is(w->power, 0, w->s))
-        return other;
-    str m = find_shift(w);
-    tl_statement *maximum = m.length ? last_write(w->shift, m) : NULL;
-    if (!maximum || !edit_is_compute(maximum, TL_ROW_MAX) || !edit_operand_is(maximum, 0, w->s) ||
-        maximum->compute.target_kind != TL_ACCUMULATE)
-        return other;
-    for (tl_statement *s = w->power->next; s; s = s->next)
-        if (edit_is_compute(s, TL_ROW_SUM) && edit_operand_is(s, 0, w->s) &&
-            s->compute.target_kind == TL_ACCUMULATE && !w->l.length)
-            w->l = edit_target_name(s);
-        else if (edit_reads_within(s, w->s) && !edit_is_product(s)) return other;
-    return w->l.length ? NULL : other;
-}
-
-static bool is_sum_of(const weights *w, str name) {
-    for (int i = 0; i < w->sum_count; i++)
-        if (str_equal(w->sums[i], name)) return true;
-    return false;
-}
-
-static bool is_before_loop_or_in(reason *r, const weights *w, const tl_statement *s) {
-    tl_statement *loop = edit_loop_of(w->power);
-    return loop && (edit_is_within(s, loop) || edit_is_before(r->kernel, s, loop));
+static const char *find_weights(const tl_statement *product, softmax_weights *w) {
+    return softmax_read(product, w) && softmax_has_sum(w)
+               ? NULL
+               : "the left operand is computed, and is not the weights of a softmax in the online "
+                 "form: nothing says that 8 bits hold it";
 }
 
 /* In the loop, and before: only the start at 0, the rescale, and what adds. */
@@ -118,7 +65,7 @@ static bool is_own_step(reason *r, const weights *w, tl_statement *s) {
     if (edit_is_compute(s, TL_MULTIPLY) && s->compute.target_kind == TL_GET)
         return edit_operand_is(s, 0, edit_target_name(s)) && edit_operand_name(s, 1).length > 0;
     return s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE &&
-           (edit_is_product(s) || edit_operand_is(s, 0, w->s));
+           (edit_is_product(s) || edit_operand_is(s, 0, w->of.s));
 }
 
 /* After it: sums over l alone, in whose quotient the offset and what weights share of their
@@ -128,36 +75,36 @@ static const char *check_after(reason *r, const weights *w) {
     static const char otherwise[] = "the softmax's denominator, a sum of rounded weights, is used "
                                     "for more than quotients, or its sums before they are divided";
     bool is_divided[WEIGHTS_MOST] = {0};
-    str inverse = w->l;
+    const tl_statement *loop = edit_loop_of(w->of.power);
+    str inverse = w->of.l;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        bool of_l = edit_reads(s, w->l) || edit_writes(s, w->l) || edit_reads(s, inverse);
+        bool of_l = edit_reads(s, w->of.l) || edit_writes(s, w->of.l) || edit_reads(s, inverse);
         bool of_sum = false;
         for (int i = 0; i < w->sum_count; i++)
-            of_sum |= !is_divided[i] &&
-                      (edit_reads(s, w->sums[i]) || edit_writes(s, w->sums[i]) ||
-                       (s->kind == TL_COPY && edit_expr_mentions(s->copy.what, w->sums[i])));
+            of_sum |=
+                !is_divided[i] && (edit_reads(s, w->sums[i]) || edit_writes(s, w->sums[i]) ||
+                                   (s->kind == TL_COPY && tl_expr_names(s->copy.what, w->sums[i])));
         if (s->kind == TL_COPY && s->copy.to == TL_GLOBAL)
-            of_l |= edit_expr_mentions(s->copy.what, w->l);
+            of_l |= tl_expr_names(s->copy.what, w->of.l);
         if (!of_l && !of_sum) continue;
-        if (is_before_loop_or_in(r, w, s)) {
+        if (loop && (edit_is_within(s, loop) || edit_is_before(r->kernel, s, loop))) {
             if (!is_own_step(r, w, s)) return otherwise;
             continue;
         }
-        bool is_quotient = (edit_is_compute(s, TL_DIVIDE) || edit_is_compute(s, TL_MULTIPLY)) &&
-                           edit_operand_is(s, 1, inverse) && is_sum_of(w, edit_operand_name(s, 0));
+        bool is_quotient = false;
+        for (int i = 0; i < w->sum_count; i++)
+            if (edit_fits(s, "Divide 0, 1", w->sums[i], inverse) ||
+                edit_fits(s, "Multiply 0, 1", w->sums[i], inverse))
+                is_quotient = is_divided[i] = true;
         double least;
-        if (is_quotient) {
-            for (int i = 0; i < w->sum_count; i++)
-                is_divided[i] |= edit_operand_is(s, 0, w->sums[i]);
-        } else if (edit_is_compute(s, TL_RECIPROCAL) && edit_operand_is(s, 0, inverse)) {
-            inverse = edit_target_name(s);
-        } else if (edit_is_compute(s, TL_MAX) && edit_operand_is(s, 0, inverse) &&
-                   scalar_number(r, s->compute.operands[1].value, &least) && least <= 1e-20) {
-            inverse = edit_target_name(s);
-        } else {
-            bool is_guarded = edit_is_compute(s, TL_MASK) && !of_sum && !edit_writes(s, w->l);
-            if (!is_guarded) return otherwise; /* `Mask m where l <= 0` asks for the sign alone */
-        }
+        bool is_inverse =
+            edit_fits(s, "Reciprocal 0", inverse) ||
+            (edit_fits(s, "Max 0", inverse) &&
+             scalar_number(r, s->compute.operands[1].value, &least) && least <= 1e-20);
+        bool asks_for_sign = /* `Mask m where l <= 0` */
+            edit_is_compute(s, TL_MASK) && !of_sum && !edit_writes(s, w->of.l);
+        if (is_inverse && !is_quotient) inverse = edit_target_name(s);
+        else if (!is_quotient && !asks_for_sign) return otherwise;
     }
     return NULL;
 }
@@ -166,17 +113,18 @@ static const char *read_weights(tl_statement *product, kinds *all) {
     str s = edit_operand_name(product, 0);
     for (int i = 0; i < all->count; i++) {
         weights *known = &all->softmax[i];
-        if (!str_equal(known->s, s)) continue;
+        if (!str_equal(known->of.s, s)) continue;
         weights again = {0};
-        const char *why = find_weights(product, &again);
-        if (why || again.shift != known->shift) return why ? why : "one tile has weights twice";
+        const char *why = find_weights(product, &again.of);
+        if (why || again.of.shift != known->of.shift)
+            return why ? why : "one tile has weights twice";
         if (known->sum_count == WEIGHTS_MOST) return "too many products take the weights";
         known->sums[known->sum_count++] = edit_target_name(product);
         return NULL;
     }
     if (all->count == WEIGHTS_MOST) return "there are too many softmaxes";
     weights w = {0};
-    const char *why = find_weights(product, &w);
+    const char *why = find_weights(product, &w.of);
     if (why) return why;
     if (product->compute.target_kind != TL_ACCUMULATE)
         return "what the weights give is not added up";
@@ -243,25 +191,21 @@ static const char *refusal(reason *r, kinds *all) {
 
 static void raise_weights(reason *r, const kinds *all) {
     for (int i = 0; i < all->count; i++) {
-        tl_statement *shift = all->softmax[i].shift;
-        bool is_of_row = !edit_writes(shift, all->softmax[i].s);
-        edit_replace(
-            r->kernel, shift,
-            tl_quote(r->memory,
-                     "Compute MultiplyAdd %s, %s, %d and get %.*s // %sthe largest weight is 2^%d",
-                     edit_text(r->memory, shift->compute.operands[0].value),
-                     edit_text(r->memory, shift->compute.operands[1].value), OFFSET,
-                     STR_ARGS(edit_target_name(shift)), is_of_row ? "once a row; " : "", OFFSET));
+        tl_statement *shift = all->softmax[i].of.shift;
+        bool is_of_row = !edit_writes(shift, all->softmax[i].of.s);
+        reason_replace(
+            r, shift, "Compute MultiplyAdd %s, %s, %d and get %.*s // %sthe largest weight is 2^%d",
+            edit_text(r->memory, shift->compute.operands[0].value),
+            edit_text(r->memory, shift->compute.operands[1].value), OFFSET,
+            STR_ARGS(edit_target_name(shift)), is_of_row ? "once a row; " : "", OFFSET);
     }
 }
 
 /* The `Multiply SUM, FACTOR and get SUM` of this round, if nothing else touches either up to 's'.
  */
 static tl_statement *rescale_of(tl_statement *s, str sum) {
-    tl_statement *scale = last_write(s, sum);
-    if (!scale || !edit_is_compute(scale, TL_MULTIPLY) || !edit_operand_is(scale, 0, sum) ||
-        scale->compute.target_kind != TL_GET || !edit_writes(scale, sum))
-        return NULL;
+    tl_statement *scale = edit_last_write(s, sum);
+    if (!edit_fits(scale, "Multiply 0, _ and get 0", sum)) return NULL;
     str factor = edit_operand_name(scale, 1);
     for (tl_statement *t = scale->next; t != s; t = t->next)
         if (edit_reads_within(t, sum) || (factor.length && edit_writes_within(t, factor)))
@@ -269,39 +213,29 @@ static tl_statement *rescale_of(tl_statement *s, str sum) {
     return factor.length ? scale : NULL;
 }
 
-/* The sum of one product, in i32, and the same in f32. */
-static void take_over_whole(reason *r, tl_statement *s) {
-    str sum = edit_target_name(s), part = edit_fresh_name(r->kernel, r->memory, "T");
-    edit_after(r->kernel, s,
-               tl_quote(r->memory, "Compute Cast %.*s and get %.*s // from i32", STR_ARGS(part),
-                        STR_ARGS(sum)));
-    s->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(part));
-}
-
 static void promote_sums(reason *r, bool cuts) {
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
         if (!edit_is_product(s)) continue;
         bool adds = s->compute.target_kind == TL_ACCUMULATE, whole = is_whole(r, s);
-        if (!adds && whole) take_over_whole(r, s);
-        if (!adds || !(whole || (cuts && edit_loop_of(s)))) continue;
-        str sum = edit_target_name(s), part = edit_fresh_name(r->kernel, r->memory, "T");
-        tl_statement *scale = rescale_of(s, sum);
-        if (scale) {
+        if (!whole && !(adds && cuts && edit_loop_of(s))) continue;
+        str sum = edit_target_name(s), part = reason_fresh(r, "T");
+        tl_statement *scale = adds ? rescale_of(s, sum) : NULL;
+        if (!adds) {
+            reason_after(r, s, "Compute Cast %.*s and get %.*s // from i32", STR_ARGS(part),
+                         STR_ARGS(sum));
+        } else if (scale) {
             str factor = edit_operand_name(scale, 1);
-            edit_after(
-                r->kernel, s,
-                tl_quote(r->memory,
+            reason_after(r, s,
                          "Compute MultiplyAdd %.*s, %.*s, %.*s and get %.*s // the sum so far, "
                          "rescaled, and this block's, in f32",
-                         STR_ARGS(sum), STR_ARGS(factor), STR_ARGS(part), STR_ARGS(sum)));
+                         STR_ARGS(sum), STR_ARGS(factor), STR_ARGS(part), STR_ARGS(sum));
             edit_remove(r->kernel, scale);
         } else {
-            edit_after(r->kernel, s,
-                       tl_quote(r->memory, "Compute Add %.*s, %.*s and get %.*s // in f32",
-                                STR_ARGS(sum), STR_ARGS(part), STR_ARGS(sum)));
+            reason_after(r, s, "Compute Add %.*s, %.*s and get %.*s // in f32", STR_ARGS(sum),
+                         STR_ARGS(part), STR_ARGS(sum));
         }
-        s->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(part));
+        s->compute.target = tl_name_expr(r->memory, part);
         s->compute.target_kind = TL_GET;
     }
 }
@@ -320,8 +254,8 @@ static bool has_float(reason *r) {
 
 static bool wants_promotion(reason *r) {
     if (!has_float(r)) return false;
-    int64_t wanted = gpu_cuts_byte_sums(r->target), cut = wanted;
-    reason_let_integer(r, "promote", &wanted);
+    bool cut = gpu_cuts_byte_sums(r->target);
+    int64_t wanted = reason_decided(r, cut, "promote");
     reason_offers_switch(r, "promote", wanted != 0);
     if (wanted)
         reason_decide(r, "sums of 8-bit products",
@@ -363,7 +297,7 @@ bool reason_bytes(reason *r) {
                       : !is_pinned && !has_unit(r) ? "the GPU has no faster ones by warps"
                                                    : refusal(r, &all);
     place_plan plan = {.warps = 4};
-    if (!why) reason_let(r, "products", NARROW, "");
+    if (!why) reason_let(r, "products", NARROW);
     if (!why && !place_plan_read(r, &plan)) return false;
     if (!why && plan.mixes_orders)
         why = "a tile meets sums whose columns are in another order, or is loaded in 16 bits";

@@ -35,10 +35,7 @@ bool carry_out(tl_statement *loop, str name) {
 
 bool carry_starts_at_zero(reason *r, const tl_statement *loop, str name) {
     double value;
-    for (tl_statement *s = loop->previous; s; s = s->previous) {
-        if (!edit_writes_within(s, name)) continue;
-        return edit_is_compute(s, TL_FILL) && s->compute.target_kind == TL_GET &&
-               scalar_number(r, s->compute.operands[0].value, &value) && value == 0;
-    }
-    return false;
+    const tl_statement *s = edit_last_write(loop, name);
+    return edit_fits(s, "Fill _ and get 0", name) &&
+           scalar_number(r, s->compute.operands[0].value, &value) && value == 0;
 }

@@ -26,22 +26,6 @@ static const double WIDEN_FP32 = 0.75;
 /* More than 64 registers of scores: their work hides less. */
 static const double LONG_SCORES = 1.15;
 
-int cost_open_count(const cost_model *m) {
-    return m->open_count;
-}
-str cost_open_name(const cost_model *m, int i) {
-    return m->open_names[i];
-}
-bool cost_open_is_rows(const cost_model *m, int i) {
-    return m->open_is_rows[i];
-}
-bool cost_open_is_inner(const cost_model *m, int i) {
-    return m->open_is_inner[i];
-}
-bool cost_has_products(const cost_model *m) {
-    return m->has_products;
-}
-
 int64_t cost_odd_length(const cost_model *m) {
     enum { COLUMNS = 8 };
     for (int i = 0; i < m->item_count; i++) {
@@ -52,21 +36,6 @@ int64_t cost_odd_length(const cost_model *m) {
         if (it->c.value % COLUMNS) return it->c.value;
     }
     return 0;
-}
-const place_plan *cost_plan(const cost_model *m) {
-    return &m->plan;
-}
-int cost_channel_count(const cost_model *m) {
-    return m->channel_count;
-}
-int cost_channel_tile(const cost_model *m, int i) {
-    return m->channels[i];
-}
-bool cost_channel_is_head(const cost_model *m, int i) {
-    return m->channel_is_head[i];
-}
-bool cost_can_hold(const cost_model *m) {
-    return m->can_hold;
 }
 
 double cost_value(const cost_choice *c, cost_extent e) {

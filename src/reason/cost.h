@@ -44,20 +44,8 @@ typedef struct cost_model cost_model;
 
 /* NULL when it reported why the kernel can't be placed. */
 cost_model *cost_read(reason *r);
-int cost_open_count(const cost_model *m);
-str cost_open_name(const cost_model *m, int i);
-/* Is the open size a number of rows (of products, or of the grid)? Is it contracted only? */
-bool cost_open_is_rows(const cost_model *m, int i);
-bool cost_open_is_inner(const cost_model *m, int i);
-bool cost_has_products(const cost_model *m);
 /* A fixed length of a product that is no multiple of 8, as products need it; 0: there is none. */
 int64_t cost_odd_length(const cost_model *m);
-const place_plan *cost_plan(const cost_model *m);
-/* Tiles that a loop copies into shared memory, in the order of their first use. */
-int cost_channel_count(const cost_model *m);
-int cost_channel_tile(const cost_model *m, int i);
-bool cost_channel_is_head(const cost_model *m, int i);
-bool cost_can_hold(const cost_model *m); /* is there a left operand to hold? */
 /* Bytes of a tile's line, and of the panels in which warpgroups have it; 0, 0: no such tile. */
 typedef struct cost_line {
     int64_t bytes;
@@ -65,8 +53,6 @@ typedef struct cost_line {
 } cost_line;
 
 cost_line cost_line_of(const cost_model *m, const cost_choice *choice, int tile);
-bool cost_may_open_panels(
-    const cost_model *m); /* is there a line that wide panels do not divide? */
 /* Says how such lines lie. */
 void cost_explain_panels(const cost_model *m, const cost_choice *choice);
 

@@ -16,10 +16,6 @@ void cost_read_panels(cost_model *m) {
     }
 }
 
-bool cost_may_open_panels(const cost_model *m) {
-    return m->may_open_panels;
-}
-
 cost_line cost_line_of(const cost_model *m, const cost_choice *c, int tile) {
     cost_line line = {0};
     line.bytes = (int64_t)cost_value(c, m->extents[tile][1]) *

@@ -98,13 +98,6 @@ static void read_product(cost_model *m, const tl_statement *s) {
     }
 }
 
-static int count_tests(const tl_expr *condition) {
-    int joints = 0;
-    for (const tl_expr *e = condition; e && e->kind == TL_BINARY; e = e->left)
-        joints += e->operator== TL_AND || e->operator== TL_OR;
-    return joints + 1;
-}
-
 /* `kv > q + ...`: of the blocks that a loop walks, tiles see more and more. */
 static void note_triangle(cost_model *m, const tl_statement *s) {
     int tile = tile_index(m, edit_operand_name(s, 0));
@@ -113,7 +106,7 @@ static void note_triangle(cost_model *m, const tl_statement *s) {
         (c->operator!= TL_GREATER && c->operator!= TL_GREATER_EQUAL))
         return;
     const str *axes = m->plan.roles[tile].tile->axes;
-    if (!edit_expr_mentions(c->left, axes[1]) || !edit_expr_mentions(c->right, axes[0])) return;
+    if (!tl_expr_names(c->left, axes[1]) || !tl_expr_names(c->right, axes[0])) return;
     m->is_triangular = true;
     m->triangle_rows = m->extents[tile][0];
 }
@@ -168,7 +161,9 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     if (c->operation == TL_MASK) {
         note_triangle(m, s);
         it->is_mask = true;
-        m->mask_tests += count_tests(c->condition);
+        m->mask_tests++;
+        for (const tl_expr *e = c->condition; e && e->kind == TL_BINARY; e = e->left)
+            m->mask_tests += e->operator== TL_AND || e->operator== TL_OR;
     }
 }
 
@@ -193,7 +188,7 @@ static void read_stored(cost_model *m, const tl_statement *s) {
 /* Is an element of a table in the expression that depends on the index? */
 static bool looks_up(const tl_expr *e, str index) {
     if (!e) return false;
-    bool found = e->kind == TL_ELEMENT && edit_expr_mentions(e, index);
+    bool found = e->kind == TL_ELEMENT && tl_expr_names(e, index);
     found = found || looks_up(e->left, index) || looks_up(e->right, index);
     for (int i = 0; i < e->item_count && !found; i++) found = looks_up(e->items[i], index);
     return found;
@@ -203,7 +198,7 @@ static bool looks_up(const tl_expr *e, str index) {
 static bool has_listed_rows(reason *r, str tensor) {
     const tl_binding *view = edit_find_let(r->kernel, tensor, NULL);
     if (!view || view->axes.count < 2 || view->value->kind != TL_ELEMENT) return false;
-    str row = tiles_axis_index(&view->axes.items[view->axes.count - 2]);
+    str row = tl_axis_index(&view->axes, view->axes.count - 2);
     bool found = has_listed_rows(r, view->value->text);
     for (int i = 0; i < view->value->item_count && row.length && !found; i++)
         found = looks_up(view->value->items[i], row);
@@ -212,7 +207,7 @@ static bool has_listed_rows(reason *r, str tensor) {
 
 static void read_copy(cost_model *m, const tl_statement *s) {
     bool is_load = s->copy.from == TL_GLOBAL;
-    int tile = tile_index(m, is_load && s->copy.target ? s->copy.target->text : s->copy.what->text);
+    int tile = tile_index(m, edit_copied_tile(s));
     cost_item *it = tile >= 0 ? add_item(m, COST_COPY, s) : NULL;
     if (!it) return;
     it->a = m->extents[tile][0];
@@ -228,12 +223,6 @@ static void read_copy(cost_model *m, const tl_statement *s) {
 }
 
 /* --- where tiles live ------------------------------------------------------------------------- */
-
-static bool touches(const tl_statement *s, str name) {
-    if (s->kind == TL_COPY)
-        return edit_expr_mentions(s->copy.what, name) || edit_expr_mentions(s->copy.target, name);
-    return edit_reads(s, name) || edit_writes(s, name);
-}
 
 /* Points [begin, end] of a loop's body, in reading order. */
 static cost_life stretch_of(const cost_model *m, const tl_statement *loop) {
@@ -253,7 +242,9 @@ static void read_lives(cost_model *m) {
         cost_life l = {-1, -1};
         int point = 0;
         for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL), point++)
-            if (touches(s, name)) {
+            if (s->kind == TL_COPY
+                    ? tl_expr_names(s->copy.what, name) || tl_expr_names(s->copy.target, name)
+                    : edit_reads(s, name) || edit_writes(s, name)) {
                 if (l.first < 0) l.first = point;
                 l.last = point;
             }
@@ -266,14 +257,6 @@ static void read_lives(cost_model *m) {
                 l.last = loop.last;
         }
         m->lives[i] = l;
-    }
-}
-
-static void add_through(cost_model *m) {
-    for (int i = 0; i < m->plan.count && m->channel_count < COST_TILES_MAX; i++) {
-        if (!m->plan.roles[i].is_through) continue;
-        m->channels[m->channel_count] = i;
-        m->channel_is_head[m->channel_count++] = true;
     }
 }
 
@@ -295,7 +278,11 @@ static void read_channels(cost_model *m) {
             m->channel_is_head[m->channel_count++] = s == first_use;
         }
     }
-    add_through(m);
+    for (int i = 0; i < m->plan.count && m->channel_count < COST_TILES_MAX; i++) {
+        if (!m->plan.roles[i].is_through) continue;
+        m->channels[m->channel_count] = i;
+        m->channel_is_head[m->channel_count++] = true;
+    }
 }
 
 static void read_grid(cost_model *m) {
@@ -316,9 +303,8 @@ static void read_grid(cost_model *m) {
 static bool has_loose_result(reason *r, const place_plan *plan) {
     for (int i = 0; i < plan->count; i++) {
         const tiles_tile *tile = plan->roles[i].tile;
-        int64_t through = 1;
-        reason_let_integer(r, reason_say(r, "%.*s_in_shared", STR_ARGS(tile->name)), &through);
-        if (tile->to_global && through == 0) return true;
+        if (tile->to_global && !reason_decided(r, 1, "%.*s_in_shared", STR_ARGS(tile->name)))
+            return true;
     }
     return false;
 }
@@ -328,9 +314,7 @@ cost_model *cost_read(reason *r) {
     m->r = r;
     m->plan.warps = 4;
     m->is_async = tiles_copy_async(r);
-    int64_t guard = 1;
-    reason_let_integer(r, "guard", &guard);
-    m->is_guarded = guard != 0;
+    m->is_guarded = reason_decided(r, 1, "guard") != 0;
     if (!place_plan_read(r, &m->plan)) return NULL;
     if (m->plan.count > COST_TILES_MAX) {
         reason_stuck(r, NULL, "more than %d tiles", COST_TILES_MAX);

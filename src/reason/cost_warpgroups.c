@@ -173,11 +173,6 @@ static double useful_elements(const cost_model *m, const cost_choice *c) {
     return useful;
 }
 
-/* What a moving maximum costs is taken out again by pass guard. */
-static double fp32_of(const cost_model *m, const cost_item *it) {
-    return m->is_guarded && it->is_of_maximum ? 0 : it->fp32;
-}
-
 /* Each warpgroup reads the right operand from shared memory, and its rows of the left one if that
  * lies there: with few columns this takes longer than the product.
  */
@@ -226,12 +221,6 @@ static copy_clocks uneven_copy(cost_line line, double rows, bool is_load) {
     return (copy_clocks){fmax(bytes, panels * UNEVEN_LOAD_CLOCKS), 0};
 }
 
-/* Runs of a copy that a tile's beginning and end wait for: nothing else of it is under way. */
-static double waited_runs(const cost_model *m, const cost_item *it) {
-    if (it->loop_count == 0) return 1;
-    return m->channel_count > 0 && it->tile == m->channels[0] ? 1 : 0;
-}
-
 static load add_up(const cost_model *m, const cost_choice *c) {
     const gpu *g = m->r->target;
     load all = {0};
@@ -248,7 +237,9 @@ static load add_up(const cost_model *m, const cost_choice *c) {
         } else if (it->kind == COST_ELEMENTS && !it->is_vector) {
             bool is_cut = it->is_mask && m->is_triangular && it->loop_count == 1;
             bool is_near = it->near_fp32 > 0; /* few arguments are far out */
-            double clocks = (is_near ? it->near_fp32 : fp32_of(m, it)) * FP32_CLOCKS +
+            /* What a moving maximum costs is taken out again by pass guard. */
+            double fp32 = m->is_guarded && it->is_of_maximum ? 0 : it->fp32;
+            double clocks = (is_near ? it->near_fp32 : fp32) * FP32_CLOCKS +
                             (is_near ? 0 : it->exp2) * EXP2_CLOCKS +
                             it->conversions * CONVERT_CLOCKS;
             all.issued += a * b / WARP_LANES / (double)g->schedulers *
@@ -258,7 +249,10 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             copy_clocks clocks =
                 it->has_even_rows ? even_copy(line, a) : uneven_copy(line, a, it->is_load);
             if (it->is_load) all.cache += clocks.all * runs;
-            all.late += clocks.late * waited_runs(m, it);
+            /* A tile's beginning and end wait for it: nothing else of it is under way. */
+            bool is_waited =
+                it->loop_count == 0 || (m->channel_count > 0 && it->tile == m->channels[0]);
+            if (is_waited) all.late += clocks.late;
         }
     }
     return all;

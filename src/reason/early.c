@@ -6,10 +6,6 @@
  */
 #include "reason/walk.h"
 
-static bool is_product_of(const tl_statement *s, str shared) {
-    return edit_is_product(s) && (edit_operand_is(s, 0, shared) || edit_operand_is(s, 1, shared));
-}
-
 /* After the Wait for all products that read the tile, in a block where nothing else does; NULL:
  * there is no such place.
  */
@@ -17,7 +13,7 @@ static tl_statement *find_landing(const tl_block *block, str shared) {
     str target = {"", 0};
     tl_statement *landing = NULL;
     for (tl_statement *s = block->first; s; s = s->next) {
-        if (is_product_of(s, shared)) {
+        if (edit_fits(s, "GEMM 0", shared) || edit_fits(s, "GEMM _, 0", shared)) {
             if (landing) return NULL;
             target = edit_target_name(s);
         } else if (s->kind != TL_WAIT && edit_reads_within(s, shared)) {
@@ -40,7 +36,7 @@ static void release_if(reason *r, tl_block *block, tl_statement *parent, tl_stat
 }
 
 bool walk_has_one_slot(const reason *r, str name) {
-    const tl_statement *a = edit_find_allocation(r->kernel->body.first, name, TL_SHARED);
+    const tl_statement *a = edit_shared_tile(r->kernel, name);
     return a && !a->allocate.stages;
 }
 

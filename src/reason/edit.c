@@ -1,5 +1,7 @@
 #include "reason/edit.h"
 
+#include <string.h>
+
 /* --- places ----------------------------------------------------------------------------------- */
 
 tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s) {
@@ -43,7 +45,12 @@ void edit_append(tl_block *block, tl_statement *parent, tl_block quoted) {
     }
 }
 
+void edit_join(tl_block *block, tl_block more) {
+    edit_append(block, NULL, more);
+}
+
 void edit_append_copy(arena *memory, tl_block *block, const tl_statement *s) {
+    if (!s) return;
     tl_statement *copy = tl_statement_copy(memory, s);
     copy->blank_before = false;
     tl_block_append(block, NULL, copy);
@@ -110,6 +117,44 @@ tl_statement *edit_find_allocation(tl_statement *first, str name, tl_space space
     return NULL;
 }
 
+tl_statement *edit_shared_tile(const tl_kernel *kernel, str name) {
+    return edit_find_allocation(kernel->body.first, name, TL_SHARED);
+}
+
+bool edit_is_host(const tl_kernel *kernel, str name) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next)
+        if (s->kind == TL_ALLOCATE && s->allocate.in_place_of.length > 0 &&
+            str_equal(edit_bare(s->allocate.in_place_of), edit_bare(name)))
+            return true;
+    return false;
+}
+
+tl_statement *edit_last_release(const tl_kernel *kernel, str name) {
+    tl_statement *found = NULL;
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_RELEASE && str_equal(edit_bare(s->sync.what->text), name)) found = s;
+    return found;
+}
+
+tl_statement *edit_register_tile(const tl_kernel *kernel, str name) {
+    tl_statement *found = NULL;
+    for (const tl_statement *s = kernel->body.first; s && !found; s = s->next)
+        if (s->kind == TL_ROLE) found = edit_find_allocation(s->role.body.first, name, TL_REGISTER);
+    return found;
+}
+
+tl_statement *edit_allocate_like(tl_kernel *kernel, arena *memory, tl_statement *like, str name,
+                                 const char *comment) {
+    tl_statement *own = tl_statement_copy(memory, like);
+    own->allocate.names = arena_new(memory, str);
+    own->allocate.names[0] = name;
+    own->allocate.name_ranges = arena_new(memory, diag_range);
+    own->allocate.name_count = 1;
+    own->comment = str_from(comment);
+    edit_after(kernel, like, (tl_block){own, own});
+    return own;
+}
+
 str edit_header(arena *memory, const tl_statement *s) {
     text_buffer text;
     text_init_in(&text, memory);
@@ -119,66 +164,42 @@ str edit_header(arena *memory, const tl_statement *s) {
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-bool edit_expr_mentions(const tl_expr *e, str name) {
-    if (!e) return false;
-    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, name)) return true;
-    if (edit_expr_mentions(e->left, name) || edit_expr_mentions(e->right, name)) return true;
-    for (int i = 0; i < e->item_count; i++)
-        if (edit_expr_mentions(e->items[i], name)) return true;
-    return false;
-}
-
-static bool axes_mention(const tl_axes *axes, str name) {
-    for (int i = 0; i < axes->count; i++)
-        if (edit_expr_mentions(axes->items[i].coordinate, name) ||
-            edit_expr_mentions(axes->items[i].extent, name))
-            return true;
-    return false;
-}
-
-static bool place_mentions(const tl_place *place, str name) {
-    for (int i = 0; i < place->count; i++)
-        if (edit_expr_mentions(place->items[i].at, name)) return true;
-    return false;
-}
-
-static bool declaration_mentions(const tl_statement *s, str name) {
+static bool declares(const tl_statement *s, str name) {
+    bool found = false;
     switch (s->kind) {
     case TL_INPUT:
-    case TL_OUTPUT:
-        return str_equal(s->parameter.name, name) || axes_mention(&s->parameter.axes, name) ||
-               edit_expr_mentions(s->parameter.condition, name);
+    case TL_OUTPUT: return str_equal(s->parameter.name, name);
+    case TL_FOR: return str_equal(s->loop.name, name);
+    case TL_ROLE: return str_equal(s->role.name, name);
     case TL_LET:
-        for (int i = 0; i < s->let.count; i++)
-            if (str_equal(s->let.items[i].name, name) ||
-                axes_mention(&s->let.items[i].axes, name) ||
-                edit_expr_mentions(s->let.items[i].value, name))
-                return true;
-        return false;
+        for (int i = 0; i < s->let.count; i++) found |= str_equal(s->let.items[i].name, name);
+        return found;
     case TL_GRID:
-        for (int i = 0; i < s->grid.count; i++)
-            if (str_equal(s->grid.items[i].name, name) ||
-                edit_expr_mentions(s->grid.items[i].extent, name))
-                return true;
-        return false;
+        for (int i = 0; i < s->grid.count; i++) found |= str_equal(s->grid.items[i].name, name);
+        return found;
     case TL_ALLOCATE:
         for (int i = 0; i < s->allocate.name_count; i++)
-            if (str_equal(s->allocate.names[i], name)) return true;
-        return false;
-    case TL_FOR:
-        return str_equal(s->loop.name, name) || edit_expr_mentions(s->loop.from, name) ||
-               edit_expr_mentions(s->loop.to, name);
-    case TL_ROLE: return str_equal(s->role.name, name);
+            found |= str_equal(s->allocate.names[i], name);
+        return found;
     default: return false;
     }
 }
 
-static bool statement_mentions(const tl_statement *s, str name) {
-    if (declaration_mentions(s, name) || edit_reads(s, name) || edit_writes(s, name)) return true;
-    if (s->kind == TL_COPY)
-        return edit_expr_mentions(s->copy.what, name) || place_mentions(&s->copy.place, name);
-    if (s->kind == TL_COMPUTE) return place_mentions(&s->compute.place, name);
-    return false;
+typedef struct mentions {
+    str name;
+    int count;
+} mentions;
+
+static void count_mention(void *context, tl_expr *e) {
+    mentions *m = context;
+    bool is_name = e->kind == TL_NAME || e->kind == TL_ELEMENT;
+    m->count += is_name && (str_equal(e->text, m->name) || str_equal(edit_bare(e->text), m->name));
+}
+
+int edit_mentions(tl_statement *s, str name) {
+    mentions m = {name, 0};
+    tl_each_expr(s, count_mention, &m);
+    return m.count;
 }
 
 str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted) {
@@ -186,7 +207,7 @@ str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted) {
     for (int number = 2;; number++) {
         bool is_taken = tl_is_reserved(name);
         for (tl_statement *s = kernel->body.first; s && !is_taken; s = tl_next(s, NULL))
-            is_taken = statement_mentions(s, name);
+            is_taken = declares(s, name) || edit_mentions(s, name) > 0;
         if (!is_taken) return name;
         name = str_format(memory, "%s_%d", wanted, number);
     }
@@ -209,7 +230,7 @@ tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_exp
     return copy;
 }
 
-static void edit_rename_expr(tl_expr *e, str from, str to) {
+void edit_rename_expr(tl_expr *e, str from, str to) {
     if (!e) return;
     if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, from)) e->text = to;
     edit_rename_expr(e->left, from, to);
@@ -271,13 +292,18 @@ str edit_bare(str name) {
 
 /* --- uses ------------------------------------------------------------------------------------- */
 
+typedef struct name_visit {
+    edit_visitor *visit;
+    void *context;
+} name_visit;
+
+static bool goes_on(void *context, const tl_expr *e) {
+    const name_visit *v = context;
+    return (e->kind != TL_NAME && e->kind != TL_ELEMENT) || !v->visit(v->context, e->text);
+}
+
 static bool any_name(const tl_expr *e, edit_visitor *visit, void *context) {
-    if (!e) return false;
-    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && visit(context, e->text)) return true;
-    if (any_name(e->left, visit, context) || any_name(e->right, visit, context)) return true;
-    for (int i = 0; i < e->item_count; i++)
-        if (any_name(e->items[i], visit, context)) return true;
-    return false;
+    return !tl_visit(e, goes_on, &(name_visit){visit, context});
 }
 
 bool edit_any_read(const tl_statement *s, edit_visitor *visit, void *context) {
@@ -344,6 +370,12 @@ static bool any_within(tl_statement *s, str name, bool (*test)(const tl_statemen
     return false;
 }
 
+tl_statement *edit_last_write(const tl_statement *from, str name) {
+    for (tl_statement *s = from->previous; s; s = s->previous)
+        if (edit_writes_within(s, name)) return s;
+    return NULL;
+}
+
 bool edit_reads_within(tl_statement *s, str name) {
     return any_within(s, name, edit_reads);
 }
@@ -356,6 +388,26 @@ bool edit_is_compute(const tl_statement *s, tl_operation operation) {
     return s && s->kind == TL_COMPUTE && s->compute.operation == operation;
 }
 
+bool edit_fits_names(const tl_statement *s, const char *pattern, const str *names) {
+    static const char *const kinds[] = {
+        [TL_GET] = " and get ", [TL_ACCUMULATE] = " and accumulate "};
+    if (!s || s->kind != TL_COMPUTE) return false;
+    size_t length = strcspn(pattern, " ");
+    if (!str_is((str){pattern, length}, tl_operation_name(s->compute.operation))) return false;
+    const char *at = pattern + length;
+    for (int i = 0; *at; i++, at++) {
+        const char *kind = kinds[s->compute.target_kind];
+        bool is_target = !strncmp(at, " and ", 5);
+        if (is_target && (!kind || strncmp(at, kind, strlen(kind)) != 0)) return false;
+        at += is_target ? strlen(kind) : i > 0 ? strlen(", ") : strlen(" ");
+        str written = is_target ? edit_target_name(s) : edit_operand_name(s, i);
+        if (*at == '_') continue;
+        str name = names[*at - '0'];
+        if (name.length == 0 || !str_equal(written, name)) return false;
+    }
+    return true;
+}
+
 bool edit_is_product(const tl_statement *s) {
     return edit_is_compute(s, TL_GEMM);
 }
@@ -366,6 +418,16 @@ bool edit_is_fill(const tl_statement *s) {
 
 bool edit_is_store(const tl_statement *s) {
     return s->kind == TL_COPY && s->copy.from == TL_REGISTER && s->copy.to == TL_SHARED;
+}
+
+str edit_copied_tensor(const tl_statement *copy) {
+    const tl_copy *c = &copy->copy;
+    return c->target && c->from != TL_GLOBAL ? c->target->text : c->what->text;
+}
+
+str edit_copied_tile(const tl_statement *copy) {
+    const tl_copy *c = &copy->copy;
+    return c->target && c->from == TL_GLOBAL ? c->target->text : c->what->text;
 }
 
 bool edit_loads(const tl_statement *s, str name) {

@@ -12,7 +12,8 @@ tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s); /* the block 
 void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted);
 void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted);
 void edit_append(tl_block *block, tl_statement *parent, tl_block quoted);
-void edit_append_copy(arena *memory, tl_block *block, const tl_statement *s);
+void edit_join(tl_block *block, tl_block more); /* neither is in a tree yet */
+void edit_append_copy(arena *memory, tl_block *block, const tl_statement *s); /* NULL: nothing */
 void edit_remove(tl_kernel *kernel, tl_statement *s);
 void edit_replace(tl_kernel *kernel, tl_statement *s, tl_block quoted);
 /* Takes s out of its place and puts it before 'at'. */
@@ -31,6 +32,16 @@ bool edit_is_before(tl_kernel *kernel, const tl_statement *a, const tl_statement
 /* The Allocate of a tile in that space, among the statements from 'first' on; NULL: none. */
 tl_statement *edit_find_allocation(tl_statement *first, str name, tl_space space);
 
+/* The Allocate of a shared tile; of a register tile, in the first role that has one. */
+tl_statement *edit_shared_tile(const tl_kernel *kernel, str name);
+tl_statement *edit_register_tile(const tl_kernel *kernel, str name);
+/* Do others lie in the tile's bytes? */
+bool edit_is_host(const tl_kernel *kernel, str name);
+tl_statement *edit_last_release(const tl_kernel *kernel, str name); /* NULL: there is none */
+/* An allocation of its own for 'name', like that one and after it. */
+tl_statement *edit_allocate_like(tl_kernel *kernel, arena *memory, tl_statement *like, str name,
+                                 const char *comment);
+
 /* A short label, e.g. "Compute GEMM Q, K.T and get S", for messages. */
 str edit_header(arena *memory, const tl_statement *s);
 
@@ -38,9 +49,12 @@ str edit_header(arena *memory, const tl_statement *s);
 
 /* 'wanted', or wanted_2, wanted_3, ... : a name that occurs nowhere in the kernel. */
 str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted);
-bool edit_expr_mentions(const tl_expr *e, str name);
+/* How often the header of s has the name, or a place of that one (X_shared of X), in expressions.
+ */
+int edit_mentions(tl_statement *s, str name);
 /* Every NAME and ELEMENT called 'name' becomes a copy of 'value' (an ELEMENT: renamed only). */
 tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value);
+void edit_rename_expr(tl_expr *e, str from, str to);
 void edit_rename(tl_statement *s, str from, str to); /* s itself, not its body */
 /* Renames in all statements of the block from 'first' on, bodies included. */
 void edit_rename_from(tl_statement *first, str from, str to);
@@ -64,9 +78,15 @@ bool edit_any_read(const tl_statement *s, edit_visitor *visit, void *context);
 str edit_target_name(const tl_statement *s); /* what it writes; empty: nothing */
 bool edit_reads(const tl_statement *s, str name);
 bool edit_writes(const tl_statement *s, str name);
+/* The statement before 'from', in its block, that last wrote the tile, or has one in it that did.
+ */
+tl_statement *edit_last_write(const tl_statement *from, str name);
 /* Does any statement of the body (or s itself) read, or write, the name? */
 bool edit_reads_within(tl_statement *s, str name);
 bool edit_writes_within(tl_statement *s, str name);
+/* Of a Copy: what is, or would be, in global memory, and the tile in the block. */
+str edit_copied_tensor(const tl_statement *copy);
+str edit_copied_tile(const tl_statement *copy);
 /* Does s copy the tile from global memory? */
 bool edit_loads(const tl_statement *s, str name);
 /* The first statement that does; NULL: none. */
@@ -75,6 +95,12 @@ tl_statement *edit_load_of(tl_kernel *kernel, str name);
 bool edit_is_computed(const tl_kernel *kernel, str name);
 
 bool edit_is_compute(const tl_statement *s, tl_operation operation);
+/* Does a Compute read so, up to where the pattern ends? A digit is that one of the names that
+ * follow (an empty one is nowhere), `_` anything:
+ *     edit_fits(s, "Multiply 0, _ and get 0", x)
+ */
+#define edit_fits(s, pattern, ...) edit_fits_names(s, pattern, (const str[]){__VA_ARGS__})
+bool edit_fits_names(const tl_statement *s, const char *pattern, const str *names);
 bool edit_is_product(const tl_statement *s);
 bool edit_is_fill(const tl_statement *s);  /* a Copy from global to shared memory */
 bool edit_is_store(const tl_statement *s); /* a Copy from registers to shared memory */

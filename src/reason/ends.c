@@ -92,13 +92,6 @@ static ends_value two(tl_operation operation, ends_value a, ends_value b) {
     return apply(operation, both, 2);
 }
 
-static ends_value elementwise(const ends_state *state, const tl_statement *s) {
-    ends_value e[TL_OPERANDS_MAX] = {{{0}, 0}};
-    int count = s->compute.operand_count;
-    for (int i = 0; i < count && i < TL_OPERANDS_MAX; i++) e[i] = operand_value(state, s, i);
-    return apply(s->compute.operation, e, count);
-}
-
 /* --- statements ------------------------------------------------------------------------------- */
 
 static void hurt(ends_state *state, tl_statement *s, str tile, double neutral) {
@@ -212,7 +205,9 @@ static void run_statement(ends_state *state, tl_statement *s) {
     case TL_SHAPE_MASK: run_mask(state, s); break;
     case TL_SHAPE_FILL: set(state, edit_target_name(s), operand_value(state, s, 0)); break;
     case TL_SHAPE_ELEMENTWISE: {
-        ends_value value = elementwise(state, s);
+        ends_value e[TL_OPERANDS_MAX] = {{{0}, 0}};
+        for (int i = 0; i < c->operand_count; i++) e[i] = operand_value(state, s, i);
+        ends_value value = apply(c->operation, e, c->operand_count);
         int number = tile_number(state, edit_target_name(s));
         if (c->target_kind == TL_ACCUMULATE && number >= 0)
             value = two(TL_ADD, state->values[number], value);

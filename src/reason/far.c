@@ -84,7 +84,8 @@ static far_parts parts_of_name(far_walk *w, const tl_expr *e) {
         w->depth--;
         return parts;
     }
-    bool is_tensor = tiles_find_parameter(w->r->kernel, e->text) != NULL;
+    tl_tensor t;
+    bool is_tensor = tl_find_tensor(w->r->kernel, e->text, &t) && !t.view;
     return (far_parts){is_tensor && type_reaches(tiles_tensor_type(w->r->kernel, e->text)), false};
 }
 

@@ -29,19 +29,9 @@ static int64_t all_bytes(reason *r, const tl_statement *allocation) {
            stages;
 }
 
-static bool is_host(reason *r, str name) {
-    str shared = str_format(r->memory, "%.*s_shared", STR_ARGS(name));
-    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ALLOCATE && str_equal(s->allocate.in_place_of, shared)) return true;
-    return false;
-}
-
 /* The last statement of the role that touches the shared tile must be before 's'. */
 static bool is_done_before(reason *r, str name, const tl_statement *s) {
-    str shared = str_format(r->memory, "%.*s_shared", STR_ARGS(name));
-    const tl_statement *last = NULL;
-    for (tl_statement *t = r->kernel->body.first; t; t = tl_next(t, NULL))
-        if (t->kind == TL_RELEASE && str_equal(t->sync.what->text, shared)) last = t;
+    const tl_statement *last = edit_last_release(r->kernel, name);
     return last && edit_is_before(r->kernel, last, s) &&
            !edit_is_within(s, edit_loop_of(last) ? edit_loop_of(last) : last);
 }
@@ -49,9 +39,9 @@ static bool is_done_before(reason *r, str name, const tl_statement *s) {
 /* Bytes of a tile's place: its own, or those of the longest tile that shares them. */
 static int64_t place_bytes(reason *r, const tl_statement *allocation) {
     int64_t most = all_bytes(r, allocation);
-    str shared = str_format(r->memory, "%.*s_shared", STR_ARGS(allocation->allocate.names[0]));
+    str name = allocation->allocate.names[0];
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ALLOCATE && str_equal(s->allocate.in_place_of, shared) &&
+        if (s->kind == TL_ALLOCATE && str_equal(edit_bare(s->allocate.in_place_of), name) &&
             all_bytes(r, s) > most)
             most = all_bytes(r, s);
     return most;
@@ -83,7 +73,7 @@ static tl_statement *find_room(reason *r, const tl_statement *store, int64_t byt
     int64_t total = total_bytes(r);
     for (tl_statement *s = r->kernel->body.first; s; s = s->next) {
         if (s->kind != TL_ALLOCATE || s->allocate.space != TL_SHARED ||
-            s->allocate.in_place_of.length > 0 || is_host(r, s->allocate.names[0]) ||
+            s->allocate.in_place_of.length > 0 || edit_is_host(r->kernel, s->allocate.names[0]) ||
             !is_done_before(r, s->allocate.names[0], store))
             continue;
         int64_t own = all_bytes(r, s);
@@ -131,7 +121,7 @@ static const char *allocation_text(reason *r, const tl_statement *tile, str name
 
 static void allocate_after(reason *r, tl_statement *at, const char *text) {
     while (at->next && at->next->kind == TL_ALLOCATE) at = at->next;
-    edit_after(r->kernel, at, tl_quote(r->memory, "%s", text));
+    reason_after(r, at, "%s", text);
 }
 
 static void store_in_room(reason *r, tl_statement *store, const tl_statement *tile, tl_type type,
@@ -140,16 +130,14 @@ static void store_in_room(reason *r, tl_statement *store, const tl_statement *ti
     allocate_after(r, room,
                    reason_say(r, "%s in place of %.*s_shared // the same bytes, afterwards",
                               allocation_text(r, tile, name, type), STR_ARGS(host)));
-    edit_before(r->kernel, store,
-                tl_quote(r->memory,
-                         "Copy %.*s from register to shared // rounds; starts when all warps have "
-                         "released %.*s\n"
-                         "Wait %.*s_shared // it has landed\n",
-                         STR_ARGS(name), STR_ARGS(host), STR_ARGS(name)));
+    reason_before(r, store,
+                  "Copy %.*s from register to shared // rounds; starts when all warps have "
+                  "released %.*s\n"
+                  "Wait %.*s_shared // it has landed\n",
+                  STR_ARGS(name), STR_ARGS(host), STR_ARGS(name));
     store->copy.from = TL_SHARED;
     store->comment = STR("lines of 16 bytes a lane; elements past the end are not stored");
-    edit_after(r->kernel, store,
-               tl_quote(r->memory, "Release %.*s_shared // bytes free", STR_ARGS(name)));
+    reason_after(r, store, "Release %.*s_shared // bytes free", STR_ARGS(name));
     reason_decide(r, "results",
                   "%.*s leaves through shared memory, in the bytes of %.*s: 16 bytes a "
                   "lane instead of 4",
@@ -162,13 +150,10 @@ static void store_in_room(reason *r, tl_statement *store, const tl_statement *ti
 static tl_statement *find_standing_room(reason *r, int64_t bytes) {
     for (tl_statement *s = r->kernel->body.first; s; s = s->next) {
         if (s->kind != TL_ALLOCATE || s->allocate.space != TL_SHARED || s->allocate.stages ||
-            s->allocate.in_place_of.length > 0 || is_host(r, s->allocate.names[0]) ||
+            s->allocate.in_place_of.length > 0 || edit_is_host(r->kernel, s->allocate.names[0]) ||
             all_bytes(r, s) < bytes)
             continue;
-        str shared = str_format(r->memory, "%.*s_shared", STR_ARGS(s->allocate.names[0]));
-        const tl_statement *release = NULL;
-        for (tl_statement *t = r->kernel->body.first; t; t = tl_next(t, NULL))
-            if (t->kind == TL_RELEASE && str_equal(t->sync.what->text, shared)) release = t;
+        const tl_statement *release = edit_last_release(r->kernel, s->allocate.names[0]);
         if (release && !edit_loop_of(release)) return s;
     }
     return NULL;
@@ -176,10 +161,7 @@ static tl_statement *find_standing_room(reason *r, int64_t bytes) {
 
 /* Does a decision, or the want of bytes, let a result leave from registers? */
 static bool is_kept_from_shared(reason *r, str name, bool has_bytes) {
-    const char *pin = reason_say(r, "%.*s_in_shared", STR_ARGS(name));
-    int64_t wanted = 1;
-    reason_let_integer(r, pin, &wanted);
-    edit_remove_let(r->kernel, str_from(pin));
+    int64_t wanted = reason_take(r, 1, reason_say(r, "%.*s_in_shared", STR_ARGS(name)));
     if (has_bytes && wanted != 0) return false;
     reason_decide(r, "results", "%.*s leaves from registers%s", STR_ARGS(name),
                   has_bytes ? "" : ": no shared memory is left");
@@ -202,11 +184,10 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
                                    STR_ARGS(room->allocate.names[0]))
                       : STR(" // on its way out");
     allocate_after(r, last, reason_say(r, "%s%.*s", text, STR_ARGS(clause)));
-    edit_before(r->kernel, store,
-                tl_quote(r->memory,
-                         "Copy %.*s from register to shared by stmatrix // rounds\n"
-                         "Wait %.*s_shared // among the warps that wrote these rows\n",
-                         STR_ARGS(name), STR_ARGS(name)));
+    reason_before(r, store,
+                  "Copy %.*s from register to shared by stmatrix // rounds\n"
+                  "Wait %.*s_shared // among the warps that wrote these rows\n",
+                  STR_ARGS(name), STR_ARGS(name));
     store->copy.from = TL_SHARED;
     bool is_boxed = may_store_boxes(r, name);
     if (is_boxed) {
@@ -219,18 +200,11 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
                                              "read its source\n",
                                              STR_ARGS(name))
                                 : "";
-    edit_after(r->kernel, store,
-               tl_quote(r->memory, "%sRelease %.*s_shared // bytes free\n", wait, STR_ARGS(name)));
+    reason_after(r, store, "%sRelease %.*s_shared // bytes free\n", wait, STR_ARGS(name));
     reason_decide(r, "results", "%.*s leaves through shared memory, in %s, %s", STR_ARGS(name),
                   room ? reason_say(r, "the bytes of %.*s", STR_ARGS(room->allocate.names[0]))
                        : "bytes of its own",
                   is_boxed ? "as boxes" : "by lines: a box must end with 16 bytes of a row");
-}
-
-static bool is_output(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_OUTPUT && str_equal(s->parameter.name, name)) return true;
-    return false;
 }
 
 static void store_through_shared(reason *r, tl_statement *store) {
@@ -242,7 +216,9 @@ static void store_through_shared(reason *r, tl_statement *store) {
         store->copy.target || store->copy.target_kind == TL_ACCUMULATE || edit_loop_of(store))
         return;
     if (role->role.is_warpgroups) {
-        if (is_output(r->kernel, name)) store_by_tma(r, store, tile, type);
+        tl_tensor t;
+        bool is_output = tl_find_tensor(r->kernel, name, &t) && t.statement->kind == TL_OUTPUT;
+        if (is_output) store_by_tma(r, store, tile, type);
         return;
     }
     tl_statement *room = find_room(r, store, slot_bytes(r, tile, type, 0));

@@ -123,13 +123,6 @@ static bool find_moved(reason *r, flat_walk *f) {
 
 /* --- names of the next tile ------------------------------------------------------------------- */
 
-/* Does the name stand for something that differs from tile to tile, for all of a role? */
-static bool is_of_tile(reason *r, const tl_expr *name) {
-    tl_statement *at = NULL;
-    return scalar_depends_on_tile(r, name) &&
-           (!edit_find_let(r->kernel, name->text, &at) || !at->parent);
-}
-
 typedef struct renaming {
     reason *r;
     const tl_expr *made[ATOMS_MAX]; /* inside `next(...)` already */
@@ -138,7 +131,10 @@ typedef struct renaming {
 
 static void name_next(void *context, tl_expr *e) {
     renaming *n = context;
-    if (e->kind != TL_NAME || !is_of_tile(n->r, e)) return;
+    tl_statement *at = NULL;
+    if (e->kind != TL_NAME || !scalar_depends_on_tile(n->r, e) ||
+        (edit_find_let(n->r->kernel, e->text, &at) && at->parent))
+        return; /* the same in all tiles, or of this block's own */
     for (int i = 0; i < n->count; i++)
         if (n->made[i] == e) return;
     if (n->count == ATOMS_MAX) return;
@@ -179,10 +175,6 @@ static void split_end(reason *r, flat_walk *f) {
     }
 }
 
-static bool is_wait_or_release(const tl_statement *s) {
-    return s->kind == TL_WAIT || s->kind == TL_RELEASE;
-}
-
 /* Does a product of the beginning land at 's' or after it? Products land in order. */
 static bool lands_later(const tl_statement *s, const names *products) {
     for (; s; s = s->next)
@@ -203,26 +195,26 @@ static tl_block next_beginning(reason *r, const flat_walk *f) {
             tl_block issue = copy_block(r, &f->issue);
             for (tl_statement *t = issue.first; t; t = t->next)
                 if (edit_is_product(t)) t->comment = STR("of this tile's last block");
-            edit_append(&all, NULL, issue);
-            edit_append(&all, NULL, copy_block(r, &f->scalars));
+            edit_join(&all, issue);
+            edit_join(&all, copy_block(r, &f->scalars));
             is_issued = true;
         }
-        if (is_issued && !is_landed && f->is_together && !is_wait_or_release(s) &&
-            !lands_later(s, &products)) {
-            edit_append(&all, NULL, copy_block(r, &f->landing));
+        if (is_issued && !is_landed && f->is_together && s->kind != TL_WAIT &&
+            s->kind != TL_RELEASE && !lands_later(s, &products)) {
+            edit_join(&all, copy_block(r, &f->landing));
             is_landed = true;
         }
         tl_block_append(&all, NULL, s);
     }
-    if (!is_landed) edit_append(&all, NULL, copy_block(r, &f->landing));
+    if (!is_landed) edit_join(&all, copy_block(r, &f->landing));
     return all;
 }
 
 static tl_block last_end(reason *r, const flat_walk *f) {
     tl_block all = copy_block(r, &f->copies);
-    edit_append(&all, NULL, copy_block(r, &f->issue));
-    edit_append(&all, NULL, copy_block(r, &f->scalars));
-    edit_append(&all, NULL, copy_block(r, &f->landing));
+    edit_join(&all, copy_block(r, &f->issue));
+    edit_join(&all, copy_block(r, &f->scalars));
+    edit_join(&all, copy_block(r, &f->landing));
     return all;
 }
 
@@ -261,19 +253,12 @@ static tl_block move_values(reason *r, flat_walk *f) {
     tl_block copies = {0};
     for (int i = 0; i < f->moved.count; i++) {
         str name = f->moved.items[i];
-        str fresh =
-            edit_fresh_name(r->kernel, r->memory, reason_say(r, "%.*s_end", STR_ARGS(name)));
-        tl_statement *like = find_allocation(f, name);
-        tl_statement *own = tl_statement_copy(r->memory, like);
-        own->allocate.names = arena_new(r->memory, str);
-        own->allocate.names[0] = fresh;
-        own->allocate.name_ranges = arena_new(r->memory, diag_range);
-        own->allocate.name_count = 1;
-        own->comment = STR("of the tile that ends while the next one begins");
-        edit_after(r->kernel, like, (tl_block){own, own});
-        edit_append(&copies, NULL,
-                    tl_quote(r->memory, "Compute Cast %.*s and get %.*s // this tile's, kept aside",
-                             STR_ARGS(written_as(&f->beginning, name)), STR_ARGS(fresh)));
+        str fresh = reason_fresh(r, "%.*s_end", STR_ARGS(name));
+        edit_allocate_like(r->kernel, r->memory, find_allocation(f, name), fresh,
+                           "of the tile that ends while the next one begins");
+        edit_join(&copies,
+                  tl_quote(r->memory, "Compute Cast %.*s and get %.*s // this tile's, kept aside",
+                           STR_ARGS(written_as(&f->beginning, name)), STR_ARGS(fresh)));
         rename_value(r, &f->end, name, fresh);
     }
     return copies;
@@ -288,18 +273,18 @@ static void write_walk(reason *r, flat_walk *f) {
     edit_remove(r->kernel, loop);
     walk_release_early(r, &f->beginning, loop, &f->releases);
     tl_block body = {0};
-    edit_append(&body, NULL,
-                reason_under(r, first, "nothing is in flight yet", copy_block(r, &f->beginning)));
-    edit_append(&body, NULL, f->starts);
+    edit_join(&body,
+              reason_under(r, first, "nothing is in flight yet", copy_block(r, &f->beginning)));
+    edit_join(&body, f->starts);
     tl_block_append(&body, NULL, loop);
-    edit_append(&body, NULL, f->releases);
+    edit_join(&body, f->releases);
     f->copies = move_values(r, f);
     split_end(r, f);
-    edit_append(&body, NULL,
-                reason_under(r, more, "the next tile's first block beside this one's last product",
-                             next_beginning(r, f)));
-    edit_append(&body, NULL, reason_under(r, last, "the last product, alone", last_end(r, f)));
-    edit_append(&body, NULL, f->end);
+    edit_join(&body,
+              reason_under(r, more, "the next tile's first block beside this one's last product",
+                           next_beginning(r, f)));
+    edit_join(&body, reason_under(r, last, "the last product, alone", last_end(r, f)));
+    edit_join(&body, f->end);
     f->walk->loop.body = (tl_block){0};
     edit_append(&f->walk->loop.body, f->walk, body);
 }

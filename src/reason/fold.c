@@ -164,24 +164,19 @@ static void scale_reader(reason *r, const sink *k, tl_statement *s) {
     bool is_first = edit_is_compute(s, TL_ADD) && edit_operand_is(s, 0, k->m);
     if ((is_first || is_second) && s->compute.target_kind == TL_GET) {
         const tl_expr *other = s->compute.operands[is_second ? 0 : 1].value;
-        edit_replace(
-            r->kernel, s,
-            tl_quote(
-                r->memory,
-                "Compute MultiplyAdd %s, %s, %s and get %s // the maximum is in unscaled units", m,
-                factor, edit_text(r->memory, other), edit_z(r->memory, edit_target_name(s))));
+        reason_replace(
+            r, s, "Compute MultiplyAdd %s, %s, %s and get %s // the maximum is in unscaled units",
+            m, factor, edit_text(r->memory, other), edit_z(r->memory, edit_target_name(s)));
         return;
     }
     str wanted = str_format(r->memory, "%s_scaled", m);
-    str name = edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, wanted));
-    edit_before(r->kernel, s,
-                tl_quote(r->memory,
-                         "Compute Multiply %s, %s and get %.*s // the maximum is in unscaled units",
-                         m, factor, STR_ARGS(name)));
+    str name = reason_fresh(r, "%.*s", STR_ARGS(wanted));
+    reason_before(r, s, "Compute Multiply %s, %s and get %.*s // the maximum is in unscaled units",
+                  m, factor, STR_ARGS(name));
     if (s->kind == TL_COPY && !s->copy.target) { /* it leaves under its own name */
         s->copy.target = s->copy.what;
         s->copy.target_kind = TL_GET;
-        s->copy.what = tl_quote_expr(r->memory, "%.*s", STR_ARGS(name));
+        s->copy.what = tl_name_expr(r->memory, name);
     } else {
         edit_rename(s, k->m, name);
     }
@@ -191,8 +186,7 @@ static void apply_sink(reason *r, sink *k) {
     const char *factor = edit_text(r->memory, k->factor);
     for (int i = 0; i < k->difference_count; i++) {
         const char *x = edit_z(r->memory, edit_target_name(k->differences[i]));
-        edit_after(r->kernel, k->differences[i],
-                   tl_quote(r->memory, "Compute Multiply %s, %s and get %s", x, factor, x));
+        reason_after(r, k->differences[i], "Compute Multiply %s, %s and get %s", x, factor, x);
     }
     for (int i = 0; i < k->start_count; i++) scale_start(r, k, k->starts[i]);
     for (int i = 0; i < k->reader_count; i++) scale_reader(r, k, k->readers[i]);
@@ -237,10 +231,8 @@ static void to_base_two(reason *r) {
         if (!edit_is_compute(s, TL_EXP) || s->compute.target_kind == TL_ACCUMULATE) continue;
         const char *x = edit_text(r->memory, s->compute.operands[0].value);
         const char *y = edit_z(r->memory, edit_target_name(s));
-        edit_replace(r->kernel, s,
-                     tl_quote(r->memory,
-                              "Compute Multiply %s, %s and get %s\nCompute Exp2 %s and get %s", x,
-                              LOG2E, y, y, y));
+        reason_replace(r, s, "Compute Multiply %s, %s and get %s\nCompute Exp2 %s and get %s", x,
+                       LOG2E, y, y, y);
     }
 }
 
@@ -296,7 +288,7 @@ static void fuse_differences(reason *r) {
             continue;
         }
         const char *c = edit_factor_text(r->memory, s->next->compute.operands[1].value);
-        const char *shift = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "shift"));
+        const char *shift = reason_fresh_z(r, "shift");
         tl_block text = tl_quote(
             r->memory,
             "Compute Multiply %s, -%s and get %s // once a row\n"
@@ -320,7 +312,7 @@ static tl_statement *sum_after(reason *r, const tl_statement *multiply, str y, i
                 !edit_writes(s, y))
                 return NULL;
             *at = edit_operand_is(s, 0, y) ? 0 : edit_operand_is(s, 1, y) ? 1 : -1;
-            return *at < 0 || edit_expr_mentions(s->compute.operands[1 - *at].value, y) ? NULL : s;
+            return *at < 0 || tl_expr_names(s->compute.operands[1 - *at].value, y) ? NULL : s;
         }
         for (int i = 0; i < reads.count; i++)
             if (edit_writes_within(s, reads.items[i])) return NULL;

@@ -24,65 +24,74 @@
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
+#include <stddef.h>
+
 static bool refuse(guard_form *g, const char *why) {
     g->why = why;
     return false;
 }
 
-static bool is_get(const tl_statement *s, tl_operation operation, str target) {
-    return edit_is_compute(s, operation) && s->compute.target_kind == TL_GET &&
-           edit_writes(s, target);
-}
-
 /* `Subtract S, m` and `Multiply S, c` in turn: scores may lie far out (reason/far.h). */
 static bool is_difference(const guard_form *g, const tl_statement *s) {
-    return is_get(s, TL_SUBTRACT, g->s) && edit_operand_is(s, 0, g->s) &&
-           edit_operand_is(s, 1, g->m) && is_get(s->next, TL_MULTIPLY, g->s) &&
-           edit_operand_is(s->next, 0, g->s);
+    return edit_fits(s, "Subtract 0, 1 and get 0", g->s, g->m) &&
+           edit_fits(s->next, "Multiply 0, _ and get 0", g->s);
+}
+
+/* The form's statements after the maximum, each of which is there once. */
+static const struct form_part {
+    size_t at;
+    const char *pattern; /* 0: S, 1: m, 2: m_old, 3: alpha, 4: shift */
+} form_parts[] = {
+    {offsetof(guard_form, moved), "Subtract 2, 1"},
+    {offsetof(guard_form, shift), "Multiply 1"},
+    {offsetof(guard_form, scaled), "Multiply 3, _ and get 3"},
+    {offsetof(guard_form, factor), "Exp2 _ and get 3"},
+    {offsetof(guard_form, bias), "MultiplyAdd 0, _, 4 and get 0"},
+    {offsetof(guard_form, power), "Exp2 _ and get 0"},
+    {offsetof(guard_form, add), "RowSum 0 and accumulate _"},
+    {offsetof(guard_form, cast), "Cast 0"},
+};
+
+static bool take_part(guard_form *g, tl_statement *s) {
+    const str holes[] = {g->s, g->m, g->m_old, g->alpha, g->shift_name};
+    for (size_t i = 0; i < sizeof form_parts / sizeof *form_parts; i++) {
+        tl_statement **part = (tl_statement **)((char *)g + form_parts[i].at);
+        if (*part || !edit_fits_names(s, form_parts[i].pattern, holes)) continue;
+        *part = s;
+        if (s == g->moved) g->alpha = edit_target_name(s);
+        if (s == g->shift) g->shift_name = edit_target_name(s);
+        if (s == g->add) g->l = edit_target_name(s);
+        return true;
+    }
+    return false;
 }
 
 /* Sorts one statement of the loop's own block that is after the maximum. */
 static bool sort_statement(guard_form *g, tl_statement *s) {
-    if (edit_is_compute(s, TL_SUBTRACT) && edit_operand_is(s, 0, g->m_old) &&
-        edit_operand_is(s, 1, g->m)) {
-        g->moved = s;
-        g->alpha = edit_target_name(s);
-    } else if (edit_is_compute(s, TL_MULTIPLY) && edit_operand_is(s, 0, g->m)) {
-        g->shift = s;
-        g->shift_name = edit_target_name(s);
-    } else if (g->alpha.length > 0 && edit_operand_is(s, 0, g->alpha) &&
-               is_get(s, TL_MULTIPLY, g->alpha)) {
-        g->scaled = s;
-    } else if (g->alpha.length > 0 && is_get(s, TL_EXP2, g->alpha)) {
-        g->factor = s;
-    } else if (is_difference(g, s)) {
-        g->difference = s;
-        g->bias = s->next;
-    } else if (is_get(s, TL_MULTIPLY_ADD, g->s) && edit_operand_is(s, 0, g->s) &&
-               edit_operand_is(s, 2, g->shift_name)) {
-        g->bias = s;
-    } else if (s == g->bias) {
-        return true; /* sorted with the difference */
-    } else if (is_get(s, TL_EXP2, g->s)) {
-        g->power = s;
-    } else if (!g->add && edit_is_compute(s, TL_ROW_SUM) && edit_operand_is(s, 0, g->s) &&
-               s->compute.target_kind == TL_ACCUMULATE) {
-        g->add = s;
-        g->l = edit_target_name(s);
-    } else if (edit_is_compute(s, TL_CAST) && edit_operand_is(s, 0, g->s)) {
-        g->cast = s;
-    } else if (edit_is_compute(s, TL_MULTIPLY) && edit_operand_is(s, 1, g->alpha) &&
-               is_get(s, TL_MULTIPLY, edit_operand_name(s, 0))) {
+    if (is_difference(g, s)) g->difference = s, g->bias = s->next;
+    if (s == g->difference || s == g->bias || take_part(g, s)) return true;
+    if (edit_fits(s, "Multiply 0, 1 and get 0", edit_operand_name(s, 0), g->alpha)) {
         if (g->sum_count == GUARD_SUMS_MAX) return refuse(g, "too many sums are rescaled");
         g->sums[g->sum_count++] = s;
-    } else if (edit_reads_within(s, g->m) || edit_writes_within(s, g->m) ||
-               (g->alpha.length > 0 && edit_reads_within(s, g->alpha)) ||
-               edit_reads_within(s, g->m_old) || (!g->cast && edit_reads_within(s, g->s))) {
-        return refuse(g, "maximum, factor or scores are used otherwise, too");
-    } else if (edit_reads_within(s, g->s)) {
-        g->is_read_later = true;
+        return true;
     }
+    if (edit_reads_within(s, g->m) || edit_writes_within(s, g->m) ||
+        (g->alpha.length > 0 && edit_reads_within(s, g->alpha)) || edit_reads_within(s, g->m_old) ||
+        (!g->cast && edit_reads_within(s, g->s)))
+        return refuse(g, "maximum, factor or scores are used otherwise, too");
+    g->is_read_later = g->is_read_later || edit_reads_within(s, g->s);
     return true;
+}
+
+int guard_statements(const guard_form *g, tl_statement *list[GUARD_STATEMENTS_MAX]) {
+    tl_statement *const own[] = {g->save,   g->maximum, g->moved,      g->scaled,
+                                 g->factor, g->shift,   g->difference, g->bias,
+                                 g->power,  g->rescale, g->add,        g->cast};
+    int count = 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (own[i]) list[count++] = own[i];
+    for (int i = 0; i < g->sum_count; i++) list[count++] = g->sums[i];
+    return count;
 }
 
 /* Among the rescaled, l is no sum of products. */
@@ -117,13 +126,11 @@ static bool find_product(guard_form *g) {
  * else in the loop may look at them. What adds to a sum does not look.
  */
 static bool is_looked_at(const guard_form *g, const tl_statement *s) {
-    const tl_statement *const own[] = {g->save,  g->maximum,    g->moved, g->scaled,  g->factor,
-                                       g->shift, g->difference, g->bias,  g->rescale, g->add};
+    tl_statement *own[GUARD_STATEMENTS_MAX];
+    int count = guard_statements(g, own);
     const str claimed[] = {g->m, g->l, g->m_old, g->alpha, g->shift_name};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    for (int i = 0; i < count; i++)
         if (s == own[i]) return false;
-    for (int i = 0; i < g->sum_count; i++)
-        if (s == g->sums[i]) return false;
     for (size_t i = 0; i < sizeof claimed / sizeof *claimed; i++)
         if (edit_reads(s, claimed[i]) || edit_writes(s, claimed[i])) return true;
     for (int i = 0; i < g->sum_count; i++) {
@@ -134,12 +141,6 @@ static bool is_looked_at(const guard_form *g, const tl_statement *s) {
         if (!adds && (edit_reads(s, sum) || edit_writes(s, sum))) return true;
     }
     return false;
-}
-
-static bool is_private(const guard_form *g) {
-    for (tl_statement *s = g->loop->loop.body.first; s; s = tl_next(s, g->loop))
-        if (is_looked_at(g, s)) return false;
-    return true;
 }
 
 /* What S is made from must be the same when it is made again: nothing else writes it in between. */
@@ -168,19 +169,11 @@ typedef struct guard_after {
 } guard_after;
 
 static bool is_sum_over_l(const guard_form *g, const tl_statement *s, const guard_after *b) {
-    bool is_quotient = edit_is_compute(s, TL_MULTIPLY) || edit_is_compute(s, TL_DIVIDE);
-    if (!is_quotient || !edit_operand_is(s, 1, b->inverse)) return false;
+    if (!edit_fits(s, "Multiply _, 0", b->inverse) && !edit_fits(s, "Divide _, 0", b->inverse))
+        return false;
     for (int i = 0; i < g->sum_count; i++)
         if (edit_operand_is(s, 0, edit_target_name(g->sums[i]))) return true;
     return false;
-}
-
-static bool takes_maximum(const guard_form *g, const tl_statement *s, const guard_after *b) {
-    if (!b->logarithm.length) return false;
-    if (edit_is_compute(s, TL_MULTIPLY_ADD))
-        return edit_operand_is(s, 0, g->m) && edit_operand_is(s, 2, b->logarithm);
-    return edit_is_compute(s, TL_ADD) && edit_operand_is(s, 0, b->logarithm) &&
-           edit_operand_is(s, 1, g->m);
 }
 
 /* m is not the maximum then, and l not what belongs to it; but sums over l, and log l + m, are what
@@ -188,7 +181,8 @@ static bool takes_maximum(const guard_form *g, const tl_statement *s, const guar
  */
 static bool keeps_its_value(reason *r, const guard_form *g, const tl_statement *s, guard_after *b) {
     double least;
-    if (takes_maximum(g, s, b)) {
+    if (edit_fits(s, "MultiplyAdd 0, _, 1", g->m, b->logarithm) ||
+        edit_fits(s, "Add 1, 0", g->m, b->logarithm)) {
         b->logarithm = STR("");
         return true;
     }
@@ -245,11 +239,8 @@ static bool is_seen_after(reason *r, guard_form *g) {
  */
 
 static tl_type type_of_weights(reason *r, const tl_statement *cast) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_ALLOCATE && s->allocate.space == TL_REGISTER &&
-            str_equal(s->allocate.names[0], edit_bare(edit_target_name(cast))))
-            return s->allocate.type;
-    return TL_OPEN;
+    const tl_statement *a = edit_register_tile(r->kernel, edit_target_name(cast));
+    return a ? a->allocate.type : TL_OPEN;
 }
 
 /* Do scores go through a function that is flat far out? Then many are equal, their weights round
@@ -259,21 +250,6 @@ static bool is_saturating(const guard_form *g) {
     for (tl_statement *s = g->product; s != g->maximum; s = s->next)
         if (s->kind == TL_COMPUTE && tl_facts(s->compute.operation)->levels_off) return true;
     return false;
-}
-
-/* Has the left operand two places, so that its product runs beside the next block's elements? */
-static bool has_two_places(const reason *r, const guard_form *g) {
-    tl_statement *role = warpgroups_role(r->kernel);
-    const tl_statement *a =
-        role ? edit_find_allocation(role->role.body.first, edit_target_name(g->cast), TL_REGISTER)
-             : NULL;
-    return a && a->allocate.stages;
-}
-
-/* Are there registers for a second sum? Two warpgroups leave them, three do not. */
-static bool has_place_for_two_sums(const reason *r) {
-    tl_statement *role = warpgroups_role(r->kernel);
-    return role && role->role.executors <= 2;
 }
 
 /* Which weights the denominator adds up, and when; what range they have. With f32's exponents m
@@ -286,15 +262,16 @@ _Static_assert(GUARD_LIFT + GUARD_REACH + GUARD_LOST <= GUARD_LEAST,
                "a move by a factor that becomes 0 loses what still counts");
 
 static void choose_weights(reason *r, guard_form *g) {
-    int64_t is_near = -1, is_rounded = -1;
-    reason_let_integer(r, "near_maximum", &is_near);
-    reason_let_integer(r, "rounded_sums", &is_rounded);
     tl_type type = type_of_weights(r, g->cast);
     g->is_coarse = type == TL_BF16;
     g->is_byte = tl_type_bytes(type) == 1;
-    bool is_free = g->keeps && (!g->has_logarithm ||
-                                (g->is_coarse && g->is_apart && has_place_for_two_sums(r)));
+    const tl_statement *role = warpgroups_role(r->kernel);
+    bool has_place_for_two_sums = role && role->role.executors <= 2; /* three leave no registers */
+    bool is_free =
+        g->keeps && (!g->has_logarithm || (g->is_coarse && g->is_apart && has_place_for_two_sums));
     bool has_two_ways = is_free && !g->is_apart && guard_first_is_apart(r, g) && !is_saturating(g);
+    int64_t is_near = reason_decided(r, -1, "near_maximum");
+    int64_t is_rounded = reason_decided(r, -1, "rounded_sums");
     if (is_near < 0) is_near = g->is_coarse;
     if (is_rounded < 0) is_rounded = !has_two_ways;
     g->is_rounded = is_free && is_near > 0 && is_rounded > 0;
@@ -339,8 +316,9 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     for (int i = 0; i < g->sum_count; i++)
         if (!carry_starts_at_zero(r, g->loop, edit_target_name(g->sums[i])))
             return refuse(g, "a sum does not start at 0");
-    if (!is_private(g))
-        return refuse(g, "the loop itself reads the maximum, the denominator or the sums");
+    for (tl_statement *s = g->loop->loop.body.first; s; s = tl_next(s, g->loop))
+        if (is_looked_at(g, s))
+            return refuse(g, "the loop itself reads the maximum, the denominator or the sums");
     if (is_seen_after(r, g)) {
         return refuse(g, "it, or the denominator, is used after the loop for more than quotients");
     }
@@ -348,7 +326,8 @@ static bool read_form(reason *r, tl_statement *maximum, guard_form *g) {
     if (g->keeps && g->is_read_later)
         return refuse(g, "the powers are also used after their 16-bit copy");
     g->t = g->s;
-    g->is_apart = has_two_places(r, g);
+    const tl_statement *left = edit_register_tile(r->kernel, edit_target_name(g->cast));
+    g->is_apart = g->keeps && left && left->allocate.stages;
     choose_weights(r, g);
     if (g->is_near && is_saturating(g))
         return refuse(g, "scores that saturate are equal, and their weights would round alike");
@@ -425,11 +404,8 @@ static bool raise_weights(reason *r, tl_statement *maximum) {
 }
 
 bool reason_guard(reason *r) {
-    int64_t wanted = -1, eager = -1;
+    int64_t wanted = reason_decided(r, -1, "guard"), eager = reason_take(r, -1, "eager");
     bool any = false;
-    reason_let_integer(r, "guard", &wanted);
-    reason_let_integer(r, "eager", &eager);
-    edit_remove_let(r->kernel, STR("eager"));
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
         if (!edit_is_compute(s, TL_ROW_MAX) || !s->parent || s->parent->kind != TL_FOR) continue;

@@ -14,7 +14,8 @@ enum {
         3, /* of weights of 8 bits, which end at 448: a maximum's is 2^3 when it is set */
     GUARD_BYTE_MOST = 8, /* and 2^8 where it is set by every block */
     GUARD_FEW = 4,       /* "few" means at most 1/4 of a block's columns */
-    GUARD_SHIFT_STEPS = 3
+    GUARD_SHIFT_STEPS = 3,
+    GUARD_STATEMENTS_MAX = GUARD_SUMS_MAX + 12
 };
 
 /* The standard form in one loop, statement by statement. */
@@ -63,6 +64,9 @@ typedef struct guard_form {
     str t;                           /* the tile of the powers: s, unless it is kept */
     const char *why;                 /* it is not that form */
 } guard_form;
+
+/* All of them that there are. */
+int guard_statements(const guard_form *g, tl_statement *list[GUARD_STATEMENTS_MAX]);
 
 /* Is the first block surely before the loop? */
 bool guard_first_is_apart(reason *r, const guard_form *g);

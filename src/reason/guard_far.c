@@ -9,8 +9,8 @@
 
 void guard_fuse(reason *r, guard_form *g) {
     if (!g->difference || g->is_byte) return; /* the range of 8 bits is put to use up to its end */
-    const char *shift = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "shift"));
-    const char *size = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "size"));
+    const char *shift = reason_fresh_z(r, "shift");
+    const char *size = reason_fresh_z(r, "size");
     const char *c = edit_factor_text(r->memory, g->bias->compute.operands[1].value);
     const char *m = edit_z(r->memory, g->m);
     const char *nearest = g->lift ? reason_say(r, "MultiplyAdd %s, -%s, %d", m, c, -g->lift)

@@ -10,35 +10,19 @@ typedef struct guard_vote {
     const char *name, *condition, *reason, *comment;
 } guard_vote;
 
-static void append_copy(reason *r, tl_block *block, const tl_statement *s) {
-    if (s) edit_append_copy(r->memory, block, s);
-}
-
-static void append_quote(tl_block *block, tl_block quoted) {
-    edit_append(block, NULL, quoted);
-}
-
 /* The powers leave the scores alone: a tile of their own, which no register has to hold for longer
  * than an element's way from the scores to its 16-bit copy.
  */
 static void keep_scores(reason *r, guard_form *g) {
-    g->t = edit_fresh_name(r->kernel, r->memory, "T");
+    g->t = reason_fresh(r, "T");
     tl_statement *first = g->difference ? g->difference : g->bias;
-    first->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(g->t));
+    first->compute.target = tl_name_expr(r->memory, g->t);
     if (g->difference) edit_rename(g->bias, g->s, g->t);
     edit_rename(g->power, g->s, g->t);
     edit_rename(g->add, g->s, g->t);
     edit_rename(g->cast, g->s, g->t);
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER ||
-            !str_equal(s->allocate.names[0], g->s))
-            continue;
-        tl_statement *copy = tl_statement_copy(r->memory, s);
-        copy->allocate.names[0] = g->t;
-        copy->comment = STR("an element at a time: held in no register for long");
-        edit_after(r->kernel, s, (tl_block){copy, copy});
-        return;
-    }
+    guard_allocate_like(r, g->s, edit_z(r->memory, g->t),
+                        "an element at a time: held in no register for long");
 }
 
 void guard_lift_shift(reason *r, guard_form *g) {
@@ -56,24 +40,25 @@ void guard_lift_shift(reason *r, guard_form *g) {
 }
 
 static void append_shift(reason *r, tl_block *block, const guard_form *g) {
-    append_copy(r, block, g->shift);
-    for (int i = 0; i < GUARD_SHIFT_STEPS; i++) append_copy(r, block, g->shifts[i]);
+    edit_append_copy(r->memory, block, g->shift);
+    for (int i = 0; i < GUARD_SHIFT_STEPS; i++) edit_append_copy(r->memory, block, g->shifts[i]);
 }
 
 /* The maximum moves with this block; what was summed up so far is rescaled. */
 static tl_block move(reason *r, const guard_form *g) {
     tl_block body = {0};
-    append_copy(r, &body, g->save);
-    append_copy(r, &body, g->maximum);
-    append_copy(r, &body, g->moved);
-    append_copy(r, &body, g->scaled);
-    append_copy(r, &body, g->factor);
+    edit_append_copy(r->memory, &body, g->save);
+    edit_append_copy(r->memory, &body, g->maximum);
+    edit_append_copy(r->memory, &body, g->moved);
+    edit_append_copy(r->memory, &body, g->scaled);
+    edit_append_copy(r->memory, &body, g->factor);
     append_shift(r, &body, g);
-    append_copy(r, &body, g->rescale);
+    edit_append_copy(r->memory, &body, g->rescale);
     if (g->has_exact)
-        append_quote(&body, tl_quote(r->memory, "Compute Multiply %s, %.*s and get %s", g->exact,
-                                     STR_ARGS(g->alpha), g->exact));
-    for (int i = 0; i < g->sum_count && !g->is_apart; i++) append_copy(r, &body, g->sums[i]);
+        reason_append(r, &body, "Compute Multiply %s, %.*s and get %s", g->exact,
+                      STR_ARGS(g->alpha), g->exact);
+    for (int i = 0; i < g->sum_count && !g->is_apart; i++)
+        edit_append_copy(r->memory, &body, g->sums[i]);
     return body;
 }
 
@@ -95,10 +80,9 @@ static tl_block open_room(reason *r, const guard_form *g) {
 /* Before the powers, which the maximum is then exact for: the vote after them sets the room. */
 static tl_block move_at_once(reason *r, const guard_form *g) {
     tl_block body = move(r, g);
-    if (g->is_again) append_quote(&body, open_room(r, g));
+    if (g->is_again) edit_join(&body, open_room(r, g));
     else if (g->is_near)
-        append_quote(&body,
-                     tl_quote(r->memory, "Compute Fill 0 and get %s // is set below", g->room));
+        reason_append(r, &body, "Compute Fill 0 and get %s // is set below", g->room);
     return body;
 }
 
@@ -106,20 +90,20 @@ static tl_block powers_as(reason *r, const guard_form *g, bool is_rounded, bool 
                           const char *comment) {
     tl_block body = {0};
     if (is_voted && g->fused) {
-        append_copy(r, &body, g->fused);
+        edit_append_copy(r->memory, &body, g->fused);
     } else {
-        append_copy(r, &body, g->difference);
-        append_copy(r, &body, g->bias);
+        edit_append_copy(r->memory, &body, g->difference);
+        edit_append_copy(r->memory, &body, g->bias);
     }
-    append_copy(r, &body, g->power);
+    edit_append_copy(r->memory, &body, g->power);
     if (g->has_exact)
-        append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s // exact weights",
-                                     STR_ARGS(g->t), g->exact_part));
-    if (is_rounded) append_copy(r, &body, g->cast);
+        reason_append(r, &body, "Compute RowSum %.*s and get %s // exact weights", STR_ARGS(g->t),
+                      g->exact_part);
+    if (is_rounded) edit_append_copy(r->memory, &body, g->cast);
     str weights = is_rounded ? edit_target_name(g->cast) : g->t;
-    append_quote(&body, tl_quote(r->memory, "Compute RowSum %.*s and get %s%s", STR_ARGS(weights),
-                                 g->part, comment));
-    if (!is_rounded) append_copy(r, &body, g->cast);
+    reason_append(r, &body, "Compute RowSum %.*s and get %s%s", STR_ARGS(weights), g->part,
+                  comment);
+    if (!is_rounded) edit_append_copy(r->memory, &body, g->cast);
     return body;
 }
 
@@ -150,13 +134,14 @@ static bool is_kept(const guard_form *g) {
 static tl_block slow_way(reason *r, const guard_form *g) {
     tl_block body = {0};
     for (tl_statement *s = g->loop->loop.body.first; s != g->maximum && !g->keeps; s = s->next)
-        if (edit_writes_within(s, g->s) || loads_for_scores(r, g, s)) append_copy(r, &body, s);
+        if (edit_writes_within(s, g->s) || loads_for_scores(r, g, s))
+            edit_append_copy(r->memory, &body, s);
     if (body.first) body.first->comment = STR("the scores were overwritten: compute them again");
     tl_block moves = move(r, g);
     if (g->fused && g->is_eager && is_kept(g)) /* a row far out fails the vote all the same */
         moves = reason_under(r, reason_say(r, "not %s", g->eager), HAS_MOVED, moves);
-    append_quote(&body, moves);
-    append_quote(&body, powers(r, g, ""));
+    edit_join(&body, moves);
+    edit_join(&body, powers(r, g, ""));
     return body;
 }
 
@@ -176,16 +161,14 @@ static tl_block slow_or_next(reason *r, const guard_form *g) {
     if (!g->foresees) return slow_way(r, g);
     tl_block body = {0};
     if (g->is_apart)
-        append_quote(
-            &body,
-            reason_under(r, reason_say(r, "not %s", g->eager), "nor does it move now",
-                         tl_quote(r->memory, "Compute Fill 1 and get %.*s", STR_ARGS(g->alpha))));
-    append_quote(&body, tl_quote(r->memory, "let %s = %s // it must move now", g->hard,
-                                 reaches(r, g, g->limit)));
-    append_quote(&body, reason_under(r, g->hard, "the scores are still there", slow_way(r, g)));
+        edit_join(&body, reason_under(r, reason_say(r, "not %s", g->eager), "nor does it move now",
+                                      tl_quote(r->memory, "Compute Fill 1 and get %.*s",
+                                               STR_ARGS(g->alpha))));
+    reason_append(r, &body, "let %s = %s // it must move now", g->hard, reaches(r, g, g->limit));
+    edit_join(&body, reason_under(r, g->hard, "the scores are still there", slow_way(r, g)));
     if (!g->is_apart)
-        append_quote(
-            &body, reason_under(r, reason_say(r, "not %s", g->hard), "not yet", expect_move(r, g)));
+        edit_join(&body,
+                  reason_under(r, reason_say(r, "not %s", g->hard), "not yet", expect_move(r, g)));
     return body;
 }
 
@@ -210,18 +193,15 @@ static tl_block set_room(reason *r, const guard_form *g) {
 static tl_block sum_again(reason *r, const guard_form *g) {
     tl_block body = {0};
     const char *must = reaches(r, g, g->limit);
+    if (g->foresees) reason_append(r, &body, "let %s = %s // it must move now", g->hard, must);
+    edit_join(&body, reason_under(r, g->foresees ? g->hard : must, "the maximum must move",
+                                  slow_way(r, g)));
+    reason_append(r, &body, "Compute RowSum %.*s and get %s // rounded as the product's operand is",
+                  STR_ARGS(edit_target_name(g->cast)), g->part);
+    edit_join(&body, open_room(r, g));
     if (g->foresees)
-        append_quote(&body, tl_quote(r->memory, "let %s = %s // it must move now", g->hard, must));
-    append_quote(&body, reason_under(r, g->foresees ? g->hard : must, "the maximum must move",
-                                     slow_way(r, g)));
-    append_quote(&body,
-                 tl_quote(r->memory,
-                          "Compute RowSum %.*s and get %s // rounded as the product's operand is",
-                          STR_ARGS(edit_target_name(g->cast)), g->part));
-    append_quote(&body, open_room(r, g));
-    if (g->foresees)
-        append_quote(&body,
-                     reason_under(r, reason_say(r, "not %s", g->hard), "not yet", if_high(r, g)));
+        edit_join(&body,
+                  reason_under(r, reason_say(r, "not %s", g->hard), "not yet", if_high(r, g)));
     return body;
 }
 
@@ -231,7 +211,7 @@ static tl_block heavy_way(reason *r, const guard_form *g) {
     tl_block body = slow_way(r, g);
     if (g->is_eager && !g->fused)
         body = reason_under(r, reason_say(r, "not %s", g->eager), HAS_MOVED, body);
-    append_quote(&body, set_room(r, g));
+    edit_join(&body, set_room(r, g));
     return body;
 }
 
@@ -252,45 +232,24 @@ static tl_block under_later(reason *r, const guard_form *g, tl_block body) {
 }
 
 void guard_allocate_like(reason *r, str like, const char *name, const char *comment) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER) continue;
-        for (int i = 0; i < s->allocate.name_count; i++)
-            if (str_equal(s->allocate.names[i], edit_bare(like))) {
-                tl_statement *copy = tl_statement_copy(r->memory, s);
-                copy->allocate.names = arena_new(r->memory, str);
-                copy->allocate.names[0] = str_from(name);
-                copy->allocate.name_ranges = arena_new(r->memory, diag_range);
-                copy->allocate.name_count = 1;
-                copy->comment = str_from(comment);
-                edit_after(r->kernel, s, (tl_block){copy, copy});
-                return;
-            }
-    }
-}
-
-static void allocate_like_l(reason *r, const guard_form *g, const char *name, const char *comment) {
-    guard_allocate_like(r, g->l, name, comment);
-}
-
-static void remove_if(reason *r, tl_statement *s) {
-    if (s) edit_remove(r->kernel, s);
+    tl_statement *a = edit_register_tile(r->kernel, like);
+    if (a) edit_allocate_like(r->kernel, r->memory, a, str_from(name), comment);
 }
 
 /* `if any(...)`; or a vote that is kept, since a part of what depends on it may have to wait. */
 static tl_block vote(reason *r, const guard_form *g, const guard_vote *v, tl_block body) {
     if (!is_kept(g)) return under_later(r, g, reason_under(r, v->condition, v->reason, body));
     tl_block kept = tl_quote(r->memory, "let %s = %s // %s", v->name, v->condition, v->reason);
-    append_quote(&kept, under_later(r, g, reason_under(r, v->name, v->comment, body)));
+    edit_join(&kept, under_later(r, g, reason_under(r, v->name, v->comment, body)));
     return kept;
 }
 
 /* A product that still adds to the sums lands first, so they follow after all else. */
 static tl_block rescale(reason *r, const guard_form *g, const char *votes) {
     tl_block body = {0};
-    for (int i = 0; i < g->sum_count; i++) append_copy(r, &body, g->sums[i]);
+    for (int i = 0; i < g->sum_count; i++) edit_append_copy(r->memory, &body, g->sums[i]);
     if (g->foresees)
-        append_quote(&body,
-                     reason_under(r, g->slow, "past their factor's last use", if_high(r, g)));
+        edit_join(&body, reason_under(r, g->slow, "past their factor's last use", if_high(r, g)));
     return under_later(r, g, reason_under(r, votes, "the sums so far follow", body));
 }
 
@@ -302,13 +261,10 @@ static void write_start(reason *r, const guard_form *g) {
     if (start.first) start.first->comment = STR("so far");
     if (start.first && !is_first_apart) edit_before(r->kernel, g->loop, start);
     if (g->is_near && !is_first_apart)
-        edit_before(
-            r->kernel, g->loop,
-            tl_quote(r->memory, "Compute Fill 0 and get %s // the first block sets it", g->room));
+        reason_before(r, g->loop, "Compute Fill 0 and get %s // the first block sets it", g->room);
     if (g->is_eager)
-        edit_before(r->kernel, g->loop,
-                    tl_quote(r->memory, "Compute Fill 1 and get %.*s // nothing has moved",
-                             STR_ARGS(g->alpha)));
+        reason_before(r, g->loop, "Compute Fill 1 and get %.*s // nothing has moved",
+                      STR_ARGS(g->alpha));
 }
 
 /* The mask of the scores, which says where they lie. */
@@ -319,8 +275,7 @@ static const tl_statement *find_mask(const guard_form *g) {
 }
 
 int64_t guard_first_columns(reason *r, const guard_form *g) {
-    int64_t wanted = 0, from, columns = 0;
-    reason_let_integer(r, "first_columns", &wanted);
+    int64_t wanted = reason_decided(r, 0, "first_columns"), from, columns = 0;
     const tl_statement *mask = find_mask(g);
     const tiles_list *tiles = tiles_read(r);
     const tiles_tile *s = tiles_find(tiles, g->s);
@@ -334,30 +289,21 @@ int64_t guard_first_columns(reason *r, const guard_form *g) {
 static tl_block maximum_of_first(reason *r, const guard_form *g, int64_t columns) {
     tl_block body = {0};
     if (columns == 0) {
-        append_copy(r, &body, g->maximum);
+        edit_append_copy(r->memory, &body, g->maximum);
     } else {
         const char *t = edit_z(r->memory, g->t);
         const tiles_tile *s = tiles_find(tiles_read(r), g->s);
-        append_quote(&body, tl_quote(r->memory, "Compute Cast %.*s and get %s", STR_ARGS(g->s), t));
+        reason_append(r, &body, "Compute Cast %.*s and get %s", STR_ARGS(g->s), t);
         tl_block mask =
             tl_quote(r->memory, "Compute Mask %s where %.*s >= %lld // of the first columns alone",
                      t, STR_ARGS(s->axes[1]), (long long)columns);
         mask.first->compute.place =
             tl_statement_copy(r->memory, find_mask(g))->compute.place; /* as deep a copy */
-        append_quote(&body, mask);
-        append_quote(
-            &body, tl_quote(r->memory, "Compute RowMax %s and accumulate %.*s", t, STR_ARGS(g->m)));
+        edit_join(&body, mask);
+        reason_append(r, &body, "Compute RowMax %s and accumulate %.*s", t, STR_ARGS(g->m));
     }
     append_shift(r, &body, g);
     return body;
-}
-
-/* A column past the first ones is far above them: the maximum of all, and powers again. */
-static tl_block first_again(reason *r, const guard_form *g) {
-    tl_block body = maximum_of_first(r, g, 0);
-    append_quote(&body, powers(r, g, ""));
-    return reason_under(r, reaches(r, g, g->limit), "a column past the first ones is far above",
-                        body);
 }
 
 static tl_block take_in(reason *r, const guard_form *g) {
@@ -365,27 +311,23 @@ static tl_block take_in(reason *r, const guard_form *g) {
         r->memory, "Compute Add %.*s, %s and get %.*s // add this block to the denominator",
         STR_ARGS(g->l), g->part, STR_ARGS(g->l));
     if (g->has_exact)
-        append_quote(&body, tl_quote(r->memory, "Compute Add %s, %s and get %s", g->exact,
-                                     g->exact_part, g->exact));
+        reason_append(r, &body, "Compute Add %s, %s and get %s", g->exact, g->exact_part, g->exact);
     return body;
-}
-
-static bool starts_or_joins(const tl_statement *s, str l) {
-    return (edit_is_compute(s, TL_FILL) || s->kind == TL_RESHAPE) && edit_writes(s, l);
 }
 
 /* Logarithms of l are those of exact weights: a sum of their own, which starts and ends as l does.
  */
 static void write_exact_sum(reason *r, guard_form *g) {
-    g->exact = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "l_exact"));
-    g->exact_part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part_exact"));
-    allocate_like_l(r, g, g->exact_part, "this block's part of it");
-    allocate_like_l(r, g, g->exact, "the sum of weights as they are, for its logarithm");
+    g->exact = reason_fresh_z(r, "l_exact");
+    g->exact_part = reason_fresh_z(r, "part_exact");
+    guard_allocate_like(r, g->l, g->exact_part, "this block's part of it");
+    guard_allocate_like(r, g->l, g->exact, "the sum of weights as they are, for its logarithm");
     for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
         next = tl_next(s, NULL);
-        if (starts_or_joins(s, g->l)) {
+        bool starts_or_joins = edit_is_compute(s, TL_FILL) || s->kind == TL_RESHAPE;
+        if (starts_or_joins && edit_writes(s, g->l)) {
             tl_block copy = {0};
-            append_copy(r, &copy, s);
+            edit_append_copy(r->memory, &copy, s);
             edit_rename(copy.first, g->l, str_from(g->exact));
             edit_after(r->kernel, s, copy);
         } else if (edit_is_compute(s, TL_LOG) || edit_is_compute(s, TL_LOG2)) {
@@ -399,28 +341,28 @@ static void write_exact_sum(reason *r, guard_form *g) {
  * both ways begin alike.
  */
 static tl_block powers_by_room(reason *r, const guard_form *g) {
-    const char *rough = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "rough"));
+    const char *rough = reason_fresh_z(r, "rough");
     str p = edit_target_name(g->cast);
     tl_block body = tl_quote(r->memory,
                              "let %s = any(%s >= %s) // a block has outweighed all before it\n"
                              "Reshape %.*s from mma_A to mma_C // its product has landed",
                              rough, g->room, g->high, STR_ARGS(p));
-    append_quote(&body,
-                 reason_under(r, rough, "the denominator adds weights as rounded as the product's",
-                              powers_as(r, g, true, true, "")));
-    append_quote(&body, reason_under(r, reason_say(r, "not %s", rough), "exact weights",
-                                     powers_as(r, g, false, true, " // inside the lane")));
+    edit_join(&body,
+              reason_under(r, rough, "the denominator adds weights as rounded as the product's",
+                           powers_as(r, g, true, true, "")));
+    edit_join(&body, reason_under(r, reason_say(r, "not %s", rough), "exact weights",
+                                  powers_as(r, g, false, true, " // inside the lane")));
     return body;
 }
 
 void guard_write(reason *r, guard_form *g) {
-    g->part = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "part"));
-    g->eager = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "eager"));
-    if (g->is_near) g->room = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "room"));
+    g->part = reason_fresh_z(r, "part");
+    g->eager = reason_fresh_z(r, "eager");
+    if (g->is_near) g->room = reason_fresh_z(r, "room");
     const char *j = edit_z(r->memory, g->loop->loop.name);
     const char *from = edit_factor_text(r->memory, g->loop->loop.from);
-    g->slow = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "slow"));
-    g->hard = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "hard"));
+    g->slow = reason_fresh_z(r, "slow");
+    g->hard = reason_fresh_z(r, "hard");
     const guard_vote slow = {g->slow, reaches(r, g, g->is_near ? g->room : g->high),
                              g->is_near    ? "rarely: it may outweigh all before"
                              : g->foresees ? "rarely: the maximum must move, now or next"
@@ -429,8 +371,8 @@ void guard_write(reason *r, guard_form *g) {
     const guard_vote eager = {g->eager, reason_say(r, "any(%.*s < %s)", STR_ARGS(g->alpha), g->far),
                               "the maximum moved far, so it may again",
                               "at once, before the powers"};
-    if (g->is_near) allocate_like_l(r, g, g->room, "what a part may reach");
-    allocate_like_l(r, g, g->part, "this block's part of it");
+    if (g->is_near) guard_allocate_like(r, g->l, g->room, "what a part may reach");
+    guard_allocate_like(r, g->l, g->part, "this block's part of it");
     if (g->has_exact) write_exact_sum(r, g);
     if (g->keeps) keep_scores(r, g);
     guard_fuse(r, g);
@@ -441,45 +383,40 @@ void guard_write(reason *r, guard_form *g) {
     const char *at_first = reason_say(r, "%s == %s", j, from);
     tl_block tail = {0}, first = reason_under(r, at_first, "the first block sets the maximum",
                                               maximum_of_first(r, g, columns));
-    if (g->is_eager) append_quote(&tail, vote(r, g, &eager, move_at_once(r, g)));
+    if (g->is_eager) edit_join(&tail, vote(r, g, &eager, move_at_once(r, g)));
     if (g->is_again) {
-        append_quote(
-            &tail, reason_under(r, at_first, "exact weights", powers(r, g, " // inside the lane")));
-        append_quote(&tail, under_later(r, g, powers_by_room(r, g)));
+        edit_join(&tail,
+                  reason_under(r, at_first, "exact weights", powers(r, g, " // inside the lane")));
+        edit_join(&tail, under_later(r, g, powers_by_room(r, g)));
     } else if (g->fused && is_first_without_vote(r, g)) {
-        append_quote(&tail, reason_under(r, at_first, "exact differences",
-                                         powers(r, g, " // inside the lane")));
-        append_quote(
-            &tail, under_later(r, g, powers_as(r, g, g->is_rounded, true, " // inside the lane")));
+        edit_join(&tail, reason_under(r, at_first, "exact differences",
+                                      powers(r, g, " // inside the lane")));
+        edit_join(&tail,
+                  under_later(r, g, powers_as(r, g, g->is_rounded, true, " // inside the lane")));
     } else {
-        append_quote(&tail, powers_as(r, g, g->is_rounded, true, " // inside the lane"));
+        edit_join(&tail, powers_as(r, g, g->is_rounded, true, " // inside the lane"));
     }
-    if (columns > 0)
-        append_quote(&tail, reason_under(r, at_first, "its later columns", first_again(r, g)));
+    if (columns > 0) { /* else the maximum of all, and powers again */
+        tl_block again = maximum_of_first(r, g, 0);
+        edit_join(&again, powers(r, g, ""));
+        again = reason_under(r, reaches(r, g, g->limit),
+                             "a column past the first ones is far above", again);
+        edit_join(&tail, reason_under(r, at_first, "its later columns", again));
+    }
     if (g->is_near && is_first_without_vote(r, g))
-        append_quote(&tail,
-                     reason_under(r, at_first, "its own maximum: none above 1", set_room(r, g)));
-    append_quote(&tail, vote(r, g, &slow, g->is_near ? heavy_way(r, g) : slow_or_next(r, g)));
-    if (g->keeps) append_quote(&tail, take_in(r, g));
+        edit_join(&tail,
+                  reason_under(r, at_first, "its own maximum: none above 1", set_room(r, g)));
+    edit_join(&tail, vote(r, g, &slow, g->is_near ? heavy_way(r, g) : slow_or_next(r, g)));
+    if (g->keeps) edit_join(&tail, take_in(r, g));
     else edit_append(&g->loop->loop.body, g->loop, take_in(r, g)); /* see docs/registers.md */
     if (g->is_apart && g->sum_count > 0)
-        append_quote(&tail, rescale(r, g,
-                                    g->is_eager ? reason_say(r, "%s or %s", eager.name, slow.name)
-                                                : slow.name));
+        edit_join(&tail, rescale(r, g,
+                                 g->is_eager ? reason_say(r, "%s or %s", eager.name, slow.name)
+                                             : slow.name));
 
     edit_before(r->kernel, g->maximum, first);
     edit_before(r->kernel, g->maximum, tail);
-    remove_if(r, g->save);
-    remove_if(r, g->maximum);
-    remove_if(r, g->moved);
-    remove_if(r, g->scaled);
-    remove_if(r, g->factor);
-    remove_if(r, g->shift);
-    remove_if(r, g->difference);
-    remove_if(r, g->bias);
-    remove_if(r, g->power);
-    remove_if(r, g->rescale);
-    remove_if(r, g->add);
-    for (int i = 0; i < g->sum_count; i++) remove_if(r, g->sums[i]);
-    remove_if(r, g->cast);
+    tl_statement *own[GUARD_STATEMENTS_MAX];
+    int count = guard_statements(g, own);
+    for (int i = 0; i < count; i++) edit_remove(r->kernel, own[i]);
 }

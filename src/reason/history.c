@@ -25,26 +25,10 @@ static str own_name(const tl_statement *s, int i) {
     }
 }
 
-typedef struct question {
-    str name;
-    bool found;
-} question;
-
-static void look(void *context, tl_expr *e) {
-    question *q = context;
-    if (e->kind != TL_NAME && e->kind != TL_ELEMENT) return;
-    q->found |= str_equal(e->text, q->name) || str_equal(edit_bare(e->text), q->name);
-}
-
 static bool names(tl_statement *s, str name) {
-    question q = {.name = name};
-    for (int i = 0; !q.found; i++) {
-        str own = own_name(s, i);
-        if (!own.length) break;
-        q.found = str_equal(own, name);
-    }
-    if (!q.found) tl_each_expr(s, look, &q);
-    return q.found;
+    for (int i = 0; own_name(s, i).length > 0; i++)
+        if (str_equal(own_name(s, i), name)) return true;
+    return edit_mentions(s, name) > 0;
 }
 
 /* --- whom it serves --------------------------------------------------------------------------- */
@@ -67,15 +51,9 @@ static diag_range served_by_name(reason *r, const tl_statement *s, str name) {
     return before;
 }
 
-/* A grid walks the tiles of what is given out. */
-static diag_range first_output(const reason *r) {
-    for (const tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_OUTPUT) return known_range(s);
-    return (diag_range){0, 0};
-}
-
 static diag_range served_by(reason *r, tl_statement *s) {
-    if (s->kind == TL_GRID) return first_output(r);
+    for (const tl_statement *o = r->kernel->body.first; o && s->kind == TL_GRID; o = o->next)
+        if (o->kind == TL_OUTPUT) return known_range(o); /* whose tiles it walks */
     bool is_frame = s->kind == TL_IF || (s->kind == TL_FOR && !s->loop.is_grid_walk);
     for (tl_statement *in = is_frame ? tl_next(s, s) : NULL; in; in = tl_next(in, s))
         if (known_range(in).end) return known_range(in);
@@ -108,25 +86,16 @@ static void note_taken(reason *r, int pass) {
     }
 }
 
-static void note_sketch(reason *r) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        s->history.text = hash_bytes(edit_header(r->memory, s)).low;
-        list_push(r->memory, &r->taken, ((reason_taken){r->kernel->name, s->range, -1}));
-    }
-}
-
 void reason_note_history(reason *r, int pass) {
     if (!r->options->wants_history) return;
-    if (pass < 0) {
-        note_sketch(r);
-        return;
-    }
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         uint64_t text = hash_bytes(edit_header(r->memory, s)).low;
-        if (text == s->history.text) continue;
+        if (pass < 0)
+            list_push(r->memory, &r->taken, ((reason_taken){r->kernel->name, s->range, -1}));
+        else if (text != s->history.text) s->history.passes |= 1u << pass;
         s->history.text = text;
-        s->history.passes |= 1u << pass;
     }
+    if (pass < 0) return;
     for (int round = 0; round < ROUNDS; round++) /* what has a body after what is in it */
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
             if (!known_range(s).end && (round > 0 || !tl_statement_body(s)))

@@ -33,7 +33,7 @@ int64_t linear_coefficient(const tl_linear *l, str name) {
 bool linear_factor(const tl_linear *l, str name, int64_t *factor) {
     *factor = linear_coefficient(l, name);
     for (int i = 0; i < l->count; i++)
-        if (l->terms[i].atom->kind != TL_NAME && edit_expr_mentions(l->terms[i].atom, name))
+        if (l->terms[i].atom->kind != TL_NAME && tl_expr_names(l->terms[i].atom, name))
             return false;
     return !l->is_broken;
 }

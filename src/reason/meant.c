@@ -27,23 +27,13 @@ static int find_bare(const bare_axes *b, str name) {
     return -1;
 }
 
-typedef void each_axes(bare_axes *b, tl_axes *axes, tl_binding *view);
-
-static void visit_axes(bare_axes *b, each_axes *visit) {
-    for (tl_statement *s = b->r->kernel->body.first; s; s = s->next) {
-        if (s->kind == TL_INPUT || s->kind == TL_OUTPUT) visit(b, &s->parameter.axes, NULL);
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-            visit(b, &s->let.items[i].axes, &s->let.items[i]);
-    }
-}
-
-static void note_bare(bare_axes *b, tl_axes *axes, tl_binding *view) {
-    (void)view;
-    for (int i = 0; i < axes->count; i++) {
-        str name = tl_axis_index(axes, i);
-        bool is_fresh = axes->items[i].is_bare && name.length && find_bare(b, name) < 0;
-        if (is_fresh && b->count < BARE_MAX) b->names[b->count++] = name;
-    }
+static void note_bare(bare_axes *b) {
+    for (tl_tensor t = {0}; tl_next_tensor(b->r->kernel, &t);)
+        for (int i = 0; i < t.axes->count; i++) {
+            str name = tl_axis_index(t.axes, i);
+            bool is_fresh = t.axes->items[i].is_bare && name.length && find_bare(b, name) < 0;
+            if (is_fresh && b->count < BARE_MAX) b->names[b->count++] = name;
+        }
 }
 
 /* In an expression of a Compute: names that mean an index become that index's own. */
@@ -53,9 +43,7 @@ static void name_in(bare_axes *b, tl_expr *e) {
     int at = is_index ? find_bare(b, e->text) : -1;
     if (at >= 0) {
         if (!b->indices[at].length) {
-            str wanted = str_format(b->r->memory, "%.*s_index", STR_ARGS(e->text));
-            b->indices[at] =
-                edit_fresh_name(b->r->kernel, b->r->memory, edit_z(b->r->memory, wanted));
+            b->indices[at] = reason_fresh(b->r, "%.*s_index", STR_ARGS(e->text));
         }
         e->text = b->indices[at];
     }
@@ -64,39 +52,31 @@ static void name_in(bare_axes *b, tl_expr *e) {
     for (int i = 0; i < e->item_count; i++) name_in(b, e->items[i]);
 }
 
-static void rename_in(tl_expr *e, str from, str to) {
-    if (!e) return;
-    if (e->kind == TL_NAME && str_equal(e->text, from)) e->text = to;
-    rename_in(e->left, from, to);
-    rename_in(e->right, from, to);
-    for (int i = 0; i < e->item_count; i++) rename_in(e->items[i], from, to);
-}
-
-static void name_axis(bare_axes *b, tl_axes *axes, tl_binding *view) {
-    for (int i = 0; i < axes->count; i++) {
-        str name = tl_axis_index(axes, i);
-        int at = name.length ? find_bare(b, name) : -1;
-        if (at < 0 || !b->indices[at].length) continue;
-        axes->items[i].coordinate = tl_quote_expr(b->r->memory, "%.*s", STR_ARGS(b->indices[at]));
-        axes->items[i].is_bare = false;
-        if (view) rename_in(view->value, name, b->indices[at]);
-    }
+static void name_axes(bare_axes *b) {
+    for (tl_tensor t = {0}; tl_next_tensor(b->r->kernel, &t);)
+        for (int i = 0; i < t.axes->count; i++) {
+            str name = tl_axis_index(t.axes, i);
+            int at = name.length ? find_bare(b, name) : -1;
+            if (at < 0 || !b->indices[at].length) continue;
+            t.axes->items[i].coordinate = tl_name_expr(b->r->memory, b->indices[at]);
+            t.axes->items[i].is_bare = false;
+            if (t.view) edit_rename_expr(t.view->value, name, b->indices[at]);
+        }
 }
 
 static bool uses_some(const bare_axes *b, const tl_statement *s) {
     bool found = false;
     for (int i = 0; i < b->count && s->kind == TL_COMPUTE; i++) {
-        found = found ||
-                (s->compute.condition && edit_expr_mentions(s->compute.condition, b->names[i]));
+        found = found || (s->compute.condition && tl_expr_names(s->compute.condition, b->names[i]));
         for (int k = 0; k < s->compute.operand_count; k++)
-            found = found || edit_expr_mentions(s->compute.operands[k].value, b->names[i]);
+            found = found || tl_expr_names(s->compute.operands[k].value, b->names[i]);
     }
     return found;
 }
 
 bool meant_name_indices(reason *r) {
     bare_axes b = {.r = r};
-    visit_axes(&b, note_bare);
+    note_bare(&b);
     bool is_used = false;
     for (tl_statement *s = r->kernel->body.first; s && !is_used; s = tl_next(s, NULL))
         is_used = uses_some(&b, s);
@@ -108,7 +88,7 @@ bool meant_name_indices(reason *r) {
         for (int i = 0; i < s->compute.operand_count; i++)
             name_in(&b, s->compute.operands[i].value);
     }
-    visit_axes(&b, name_axis);
+    name_axes(&b);
     return true;
 }
 

@@ -27,12 +27,6 @@ typedef struct reading {
     names *into;
 } reading;
 
-static bool add_read(void *context, str name) {
-    const reading *to = context;
-    names_add(to->memory, to->into, name);
-    return false;
-}
-
 static bool push_read(void *context, str name) {
     const reading *to = context;
     list_push(to->memory, to->into, name);
@@ -46,7 +40,8 @@ names names_read(arena *memory, const tl_statement *s) {
 }
 
 void names_add_uses(arena *memory, const tl_statement *s, names *reads, names *writes) {
-    edit_any_read(s, add_read, &(reading){memory, reads});
+    names own = names_read(memory, s);
+    for (int i = 0; i < own.count; i++) names_add(memory, reads, own.items[i]);
     names_add(memory, writes, edit_target_name(s));
     const tl_block *body = tl_statement_body((tl_statement *)(uintptr_t)s);
     for (const tl_statement *t = body ? body->first : NULL; t; t = t->next)

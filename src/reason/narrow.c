@@ -5,6 +5,7 @@
  */
 #include "reason/narrow.h"
 
+#include "reason/softmax.h"
 #include "reason/warpgroups.h"
 
 bool narrow_are_multiplied(const place_plan *plan) {
@@ -14,47 +15,6 @@ bool narrow_are_multiplied(const place_plan *plan) {
 }
 
 /* --- weights ---------------------------------------------------------------------------------- */
-
-/* The statement of the operand's loop that makes it so, before the product. */
-static tl_statement *made_by(tl_statement *product, tl_operation operation, str name) {
-    for (tl_statement *s = product->previous; s; s = s->previous)
-        if (edit_is_compute(s, operation) && edit_writes(s, name)) return s;
-    return NULL;
-}
-
-static bool is_written_between(tl_statement *from, tl_statement *to, str name) {
-    for (tl_statement *s = from->next; s && s != to; s = s->next)
-        if (edit_writes_within(s, name)) return true;
-    return false;
-}
-
-/* What is subtracted from exponents: -c times it is the shift of a fused multiply-add; where scores
- * may lie far out (reason/far.h), the difference is taken first. Empty: nothing is.
- */
-static str subtracted(tl_statement *power, str weights) {
-    tl_statement *bias = made_by(power, TL_MULTIPLY_ADD, weights);
-    if (bias && !is_written_between(bias, power, weights)) {
-        tl_statement *shift = made_by(bias, TL_MULTIPLY, edit_operand_name(bias, 2));
-        return shift ? edit_operand_name(shift, 0) : (str){0};
-    }
-    tl_statement *scaled = made_by(power, TL_MULTIPLY, weights);
-    tl_statement *difference = scaled ? made_by(scaled, TL_SUBTRACT, weights) : NULL;
-    bool is_exact = difference && edit_operand_is(difference, 0, weights) &&
-                    edit_operand_is(scaled, 0, weights) &&
-                    !is_written_between(difference, scaled, weights) &&
-                    !is_written_between(scaled, power, weights);
-    return is_exact ? edit_operand_name(difference, 1) : (str){0};
-}
-
-/* The maximum that a softmax's form subtracts; empty: the operand is no such weight. */
-static str maximum_of(tl_statement *product) {
-    str weights = edit_operand_name(product, 0);
-    tl_statement *power = made_by(product, TL_EXP2, weights);
-    if (!power || is_written_between(power, product, weights)) return (str){0};
-    str m = subtracted(power, weights);
-    tl_statement *maximum = m.length ? made_by(power, TL_ROW_MAX, m) : NULL;
-    return maximum && edit_operand_is(maximum, 0, weights) ? edit_target_name(maximum) : (str){0};
-}
 
 /* Is the maximum, or a logarithm, of use past the loop? Weights are not those of the maximum. */
 static bool is_told_apart(tl_statement *product, str maximum) {
@@ -73,47 +33,40 @@ static bool divides_by(tl_statement *s, str sum) {
     if (s->kind == TL_RESHAPE) return true;
     if (edit_is_compute(s, TL_MAX) || edit_is_compute(s, TL_RECIPROCAL))
         return edit_operand_is(s, 0, sum) && edit_writes(s, sum);
-    bool is_quotient = edit_is_compute(s, TL_MULTIPLY) || edit_is_compute(s, TL_DIVIDE);
-    return is_quotient && edit_operand_is(s, 1, sum) && !edit_operand_is(s, 0, sum);
+    bool is_quotient = edit_fits(s, "Multiply _, 0", sum) || edit_fits(s, "Divide _, 0", sum);
+    return is_quotient && !edit_operand_is(s, 0, sum);
 }
 
 /* Are the weights, or the sums of their rows, of use but for quotients? Both are raised alike. */
-static bool is_used_otherwise(reason *r, tl_statement *product) {
-    str weights = edit_operand_name(product, 0), sum = {0};
+static bool is_used_otherwise(reason *r, tl_statement *product, softmax_weights *w) {
     tl_statement *loop = edit_loop_of(product);
-    tl_statement *power = made_by(product, TL_EXP2, weights);
-    for (tl_statement *s = power->next; s; s = s->next) {
-        if (!edit_reads_within(s, weights)) continue;
-        bool is_sum = edit_is_compute(s, TL_ROW_SUM) && s->compute.target_kind == TL_ACCUMULATE;
-        if (is_sum && !sum.length) sum = edit_target_name(s);
-        else if (!edit_is_product(s) || !edit_operand_is(s, 0, weights)) return true;
-    }
-    for (tl_statement *s = r->kernel->body.first; s && sum.length; s = tl_next(s, NULL)) {
+    if (!softmax_has_sum(w)) return true;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (edit_is_within(s, loop) || edit_is_before(r->kernel, s, loop)) continue;
-        bool leaves = s->kind == TL_COPY && (str_equal(edit_bare(s->copy.what->text), sum) ||
-                                             str_equal(edit_bare(s->copy.what->text), weights));
-        if (leaves || edit_reads(s, weights) || (edit_reads(s, sum) && !divides_by(s, sum)))
+        str copied = s->kind == TL_COPY ? edit_bare(s->copy.what->text) : (str){"", 0};
+        if (str_equal(copied, w->l) || str_equal(copied, w->s) || edit_reads(s, w->s) ||
+            (edit_reads(s, w->l) && !divides_by(s, w->l)))
             return true;
     }
-    return !sum.length;
+    return false;
 }
 
 /* --- may they be? ----------------------------------------------------------------------------- */
 
 static const char *computed_refusal(reason *r, const place_role *left, const place_role *right,
                                     tl_statement *s) {
-    str maximum = maximum_of(s);
+    softmax_weights w;
     if (right->tile->narrow != TL_E4M3)
         return reason_say(r, "%.*s would be rounded to %s", STR_ARGS(left->tile->name),
                           tl_type_name(right->tile->narrow));
-    if (!maximum.length)
+    if (!softmax_read(s, &w))
         return reason_say(r, "%.*s is computed, and no weight of a softmax",
                           STR_ARGS(left->tile->name));
-    if (is_used_otherwise(r, s))
+    if (is_used_otherwise(r, s, &w))
         return reason_say(r, "%.*s, or the sums of its rows, are used for more than quotients",
                           STR_ARGS(left->tile->name));
-    if (is_told_apart(s, maximum))
-        return reason_say(r, "%.*s, or a logarithm, is used past the loop", STR_ARGS(maximum));
+    if (is_told_apart(s, w.m))
+        return reason_say(r, "%.*s, or a logarithm, is used past the loop", STR_ARGS(w.m));
     return NULL;
 }
 
@@ -153,19 +106,15 @@ static bool sums_are_cut(reason *r) {
 }
 
 static bool wants_promotion(reason *r) {
-    int64_t wanted = 1;
-    reason_let_integer(r, "promote", &wanted);
-    return sums_are_cut(r) && wanted != 0;
-}
-
-static bool adds_in_loop(tl_statement *s) {
-    return edit_is_product(s) && s->compute.target_kind == TL_ACCUMULATE && edit_loop_of(s);
+    return sums_are_cut(r) && reason_decided(r, 1, "promote") != 0;
 }
 
 bool narrow_is_promoted(reason *r, const tiles_tile *tile) {
     if (!wants_promotion(r)) return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (adds_in_loop(s) && str_equal(edit_bare(edit_target_name(s)), tile->name)) return true;
+        if (edit_fits_names(s, "GEMM _, _ and accumulate _", NULL) && edit_loop_of(s) &&
+            str_equal(edit_bare(edit_target_name(s)), tile->name))
+            return true;
     return false;
 }
 
@@ -179,16 +128,10 @@ typedef LIST(promoted) promoted_list;
 
 static str allocate_part(reason *r, str sum) {
     tl_statement *role = warpgroups_role(r->kernel);
-    str bare = edit_bare(sum);
-    str part = edit_fresh_name(r->kernel, r->memory, reason_say(r, "%.*s_block", STR_ARGS(bare)));
-    tl_statement *allocation = edit_find_allocation(role->role.body.first, bare, TL_REGISTER);
-    tl_statement *copy = tl_statement_copy(r->memory, allocation);
-    copy->allocate.names = arena_new(r->memory, str);
-    copy->allocate.names[0] = part;
-    copy->allocate.name_ranges = arena_new(r->memory, diag_range);
-    copy->allocate.name_count = 1;
-    copy->comment = STR("of a block: products of 8 bits keep few bits of a sum");
-    edit_after(r->kernel, allocation, (tl_block){copy, copy});
+    str part = reason_fresh(r, "%.*s_block", STR_ARGS(edit_bare(sum)));
+    edit_allocate_like(r->kernel, r->memory,
+                       edit_find_allocation(role->role.body.first, sum, TL_REGISTER), part,
+                       "of a block: products of 8 bits keep few bits of a sum");
     return part;
 }
 
@@ -209,15 +152,14 @@ static bool promote(reason *r, promoted_list *all, tl_statement *product) {
     if (!wait)
         return reason_stuck(r, product, "nothing waits for %.*s beside its product", STR_ARGS(sum));
     str part = part_of(r, all, sum);
-    product->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(part));
+    product->compute.target = tl_name_expr(r->memory, part);
     product->compute.target_kind = TL_GET;
-    wait->sync.what = tl_quote_expr(r->memory, "%.*s", STR_ARGS(part));
+    wait->sync.what = tl_name_expr(r->memory, part);
     tl_statement *last = wait;
     while (last->next && (last->next->kind == TL_RELEASE || last->next->kind == TL_WAIT))
         last = last->next;
-    edit_after(r->kernel, last,
-               tl_quote(r->memory, "Compute Add %.*s, %.*s and get %.*s // in f32, block by block",
-                        STR_ARGS(sum), STR_ARGS(part), STR_ARGS(sum)));
+    reason_after(r, last, "Compute Add %.*s, %.*s and get %.*s // in f32, block by block",
+                 STR_ARGS(sum), STR_ARGS(part), STR_ARGS(sum));
     return true;
 }
 

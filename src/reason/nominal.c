@@ -36,7 +36,7 @@ static double name_value(reading *n, str name) {
         return of_let;
     }
     /* An index begins at 0: so do the longest of the tiles. */
-    return tiles_is_index(r->kernel, name) ? 0 : n->otherwise;
+    return tiles_index(r->kernel, name) ? 0 : n->otherwise;
 }
 
 static double call_value(reading *n, const tl_expr *e) {
@@ -80,9 +80,8 @@ static double value_of(reading *n, const tl_expr *e) {
 }
 
 double nominal_value(reason *r, const tl_expr *e) {
-    int64_t known, usual = NOMINAL_LENGTH;
+    int64_t known, usual = reason_decided(r, NOMINAL_LENGTH, "nominal_length");
     if (reason_known(r, e, &known)) return known > 0 ? (double)known : 1;
-    reason_let_integer(r, "nominal_length", &usual);
     reading n = {.r = r, .otherwise = (double)usual};
     double value = value_of(&n, e);
     return !n.has_own || n.has_failed ? (double)usual : fmax(value, 1);

@@ -40,20 +40,15 @@ static statements slice(arena *memory, tl_statement *end, str name) {
     return found;
 }
 
-static bool copy_follows(const tl_statement *s, str variable) {
-    if (s->kind != TL_COPY) return false;
-    for (int i = 0; i < s->copy.place.count; i++)
-        if (!s->copy.place.items[i].is_block &&
-            edit_expr_mentions(s->copy.place.items[i].at, variable))
-            return true;
-    return false;
-}
-
 /* Does S depend on the loop through a single index? */
 static bool depends_singly(reason *r, tl_statement *softmax, const tl_statement *loop, str scores) {
     statements found = slice(r->memory, softmax, scores);
-    for (int i = 0; i < found.count; i++)
-        if (copy_follows(found.items[i], loop->loop.name)) return true;
+    for (int i = 0; i < found.count; i++) {
+        const tl_place *place = &found.items[i]->copy.place;
+        for (int k = 0; found.items[i]->kind == TL_COPY && k < place->count; k++)
+            if (!place->items[k].is_block && tl_expr_names(place->items[k].at, loop->loop.name))
+                return true;
+    }
     return false;
 }
 
@@ -104,13 +99,8 @@ static bool is_written_before(reason *r, const tl_statement *at, str name) {
 
 /* log l + m: minus infinity by its logarithm where l is 0, whatever m is. */
 static bool adds_to_logarithm(const tl_statement *s, str m, str l) {
-    if (!edit_is_compute(s, TL_ADD) || !edit_operand_is(s, 1, m)) return false;
-    str sum = edit_operand_name(s, 0);
-    const tl_statement *p = s->previous;
-    while (p && sum.length && !edit_writes_within((tl_statement *)(uintptr_t)p, sum))
-        p = p->previous;
-    return edit_is_compute(p, TL_LOG) && edit_operand_is(p, 0, l) &&
-           p->compute.target_kind == TL_GET;
+    return edit_fits(s, "Add _, 0", m) &&
+           edit_fits(edit_last_write(s, edit_operand_name(s, 0)), "Log 0 and get _", l);
 }
 
 /* Can what is after the softmax tell minus infinity from a number that stands for it? */
@@ -134,17 +124,15 @@ static void choose_names(reason *r, online *o) {
         o->l_is_given = is_written_before(r, start, c->sum->text);
         if (!o->m_is_given && is_given_out(o)) {
             o->maximum = o->m;
-            str wanted = str_format(r->memory, "%s_found", o->m);
-            o->m =
-                edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, wanted)));
+            o->m = reason_fresh_z(r, "%s_found", o->m);
         }
     } else {
-        o->m = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "m"));
-        o->l = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "l"));
+        o->m = reason_fresh_z(r, "m");
+        o->l = reason_fresh_z(r, "l");
     }
-    o->m_old = edit_z(r->memory, str_format(r->memory, "%s_old", o->m));
-    o->m_old = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, o->m_old));
-    o->alpha = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "alpha"));
+    o->m_old = reason_say(r, "%s_old", o->m);
+    o->m_old = reason_fresh_z(r, "%s", o->m_old);
+    o->alpha = reason_fresh_z(r, "alpha");
 }
 
 /* --- may it be online? ------------------------------------------------------------------------ */
@@ -248,16 +236,11 @@ static bool may_be_online(reason *r, const tiles_list *tiles, online *o) {
 
 static void write_starts(reason *r, const online *o, tl_statement *at) {
     if (!o->m_is_given)
-        edit_before(
-            r->kernel, at,
-            tl_quote(
-                r->memory,
-                "Compute Fill -1e30 and get %s // finite, so that no inf - inf can occur below",
-                o->m));
+        reason_before(
+            r, at, "Compute Fill -1e30 and get %s // finite, so that no inf - inf can occur below",
+            o->m);
     if (!o->l_is_given)
-        edit_before(
-            r->kernel, at,
-            tl_quote(r->memory, "Compute Fill 0 and get %s // the denominator starts", o->l));
+        reason_before(r, at, "Compute Fill 0 and get %s // the denominator starts", o->l);
 }
 
 /* Maximum and sum include one more tile of scores; the tile becomes exp(S - m). */
@@ -284,11 +267,10 @@ static tl_block update_text(reason *r, const online *o) {
 /* After 'at': a row that saw nothing has no maximum. */
 static void give_out_maximum(reason *r, const online *o, tl_statement *at) {
     if (!o->maximum) return;
-    edit_after(r->kernel, at,
-               tl_quote(r->memory,
-                        "Compute Cast %s and get %s // the maximum that leaves the kernel\n"
-                        "Compute Mask %s where %s <= 0 // a fully masked row has none",
-                        o->m, o->maximum, o->maximum, o->l));
+    reason_after(r, at,
+                 "Compute Cast %s and get %s // the maximum that leaves the kernel\n"
+                 "Compute Mask %s where %s <= 0 // a fully masked row has none",
+                 o->m, o->maximum, o->maximum, o->l);
 }
 
 /* After the loop: the first statement of its block that needs the sums finished, since it reads or
@@ -311,17 +293,10 @@ static tl_block division_text(reason *r, const online *o, const char *inverse) {
                              o->l, inverse, inverse, inverse);
     for (int i = 0; i < o->sums.count; i++) {
         const char *sum = edit_z(r->memory, o->sums.items[i]);
-        tl_block one = tl_quote(r->memory, "Compute Multiply %s, %s and get %s // normalise", sum,
-                                inverse, sum);
-        tl_block_append(&text, NULL, one.first);
+        reason_append(r, &text, "Compute Multiply %s, %s and get %s // normalise", sum, inverse,
+                      sum);
     }
     return text;
-}
-
-static bool is_read_from(tl_statement *first, str name) {
-    for (tl_statement *s = first; s; s = s->next)
-        if (edit_reads_within(s, name)) return true;
-    return false;
 }
 
 static void write_online(reason *r, online *o) {
@@ -330,18 +305,16 @@ static void write_online(reason *r, online *o) {
     tl_block update = update_text(r, o);
     for (int i = 0; i < o->sums.count; i++) {
         const char *sum = edit_z(r->memory, o->sums.items[i]);
-        tl_block rescale =
-            tl_quote(r->memory, "Compute Multiply %s, %s and get %s // the sum so far, rescaled",
-                     sum, o->alpha, sum);
-        tl_block_append(&update, NULL, rescale.first);
+        reason_append(r, &update, "Compute Multiply %s, %s and get %s // the sum so far, rescaled",
+                      sum, o->alpha, sum);
     }
     edit_replace(r->kernel, last, update);
     give_out_maximum(r, o, o->loop);
     if (!o->sums.count) return; /* m and l are all that is read */
     tl_statement *user = first_user(o), *from = user ? user : o->loop->next;
     const char *inverse = o->l;
-    if (from && is_read_from(from, str_from(o->l)))
-        inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
+    for (; from && inverse == o->l; from = from->next) /* who reads l wants it as it is */
+        if (edit_reads_within(from, str_from(o->l))) inverse = reason_fresh_z(r, "inverse");
     tl_block division = division_text(r, o, inverse);
     if (user) edit_before(r->kernel, user, division);
     else edit_after(r->kernel, o->loop, division);
@@ -401,7 +374,7 @@ static bool write_two_passes(reason *r, online *o) {
     edit_append(&first->loop.body, first, update_text(r, o));
     edit_before(r->kernel, o->loop, (tl_block){first, first});
     write_starts(r, o, first);
-    const char *inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
+    const char *inverse = reason_fresh_z(r, "inverse");
     edit_before(r->kernel, o->loop, inverse_text(r, o, inverse));
     give_out_maximum(r, o, first);
     edit_replace(r->kernel, o->softmax, final_text(r, o, inverse));
@@ -410,7 +383,7 @@ static bool write_two_passes(reason *r, online *o) {
 
 static void write_whole(reason *r, online *o) {
     write_starts(r, o, o->softmax);
-    const char *inverse = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "inverse"));
+    const char *inverse = reason_fresh_z(r, "inverse");
     tl_block text;
     if (o->m_is_given || o->l_is_given) text = update_text(r, o);
     else
@@ -424,9 +397,8 @@ static void write_whole(reason *r, online *o) {
     edit_before(r->kernel, o->softmax, text);
     edit_before(r->kernel, o->softmax, inverse_text(r, o, inverse));
     give_out_maximum(r, o, o->softmax);
-    edit_replace(r->kernel, o->softmax,
-                 tl_quote(r->memory, "Compute Multiply %s, %s and get %s // normalise", o->result,
-                          inverse, o->result));
+    reason_replace(r, o->softmax, "Compute Multiply %s, %s and get %s // normalise", o->result,
+                   inverse, o->result);
 }
 
 static bool rewrite(reason *r, tl_statement *softmax) {

@@ -32,11 +32,6 @@ static bool is_of_products(const tl_statement *s) {
     return edit_is_product(s) || s->kind == TL_WAIT || s->kind == TL_RELEASE;
 }
 
-static bool is_ring(const tl_statement *role, str name) {
-    const tl_statement *a = edit_find_allocation(role->role.body.first, name, TL_REGISTER);
-    return a && a->allocate.stages;
-}
-
 static bool find_tail(rotation *o, const tl_statement *role) {
     tl_statement *s = o->loop->loop.body.last;
     bool any = false;
@@ -50,7 +45,8 @@ static bool find_tail(rotation *o, const tl_statement *role) {
             return refuse(o, "its last product adds to nothing");
         if (str_ends(left, STR("_shared")))
             return refuse(o, "its last product takes nothing that the iteration computed");
-        if (!is_ring(role, left)) names_add(o->memory, &o->operands, left);
+        const tl_statement *a = edit_find_allocation(role->role.body.first, left, TL_REGISTER);
+        if (!a || !a->allocate.stages) names_add(o->memory, &o->operands, left);
         names_add(o->memory, &o->rights, edit_operand_name(s, 1));
     }
     return any && s ? true : refuse(o, "it does not end with a product");
@@ -72,21 +68,6 @@ static bool find_head(rotation *o) {
     return s != o->tail ? true : refuse(o, "nothing stands between its products");
 }
 
-/* Constants that the elements define would stand twice in one block. */
-static bool has_constants(const rotation *o) {
-    for (const tl_statement *s = o->loop->loop.body.first; s != o->tail; s = s->next)
-        if (s->kind == TL_LET) return true;
-    return false;
-}
-
-/* Is there a vote among the elements? It is between a left operand and its second making. */
-static bool has_vote(const rotation *o) {
-    for (const tl_statement *s = o->middle; s && s != o->tail;
-         s = tl_next((tl_statement *)(uintptr_t)s, o->loop))
-        if (edit_is_vote(s)) return true;
-    return false;
-}
-
 /* --- what has to wait for the tail ------------------------------------------------------------ */
 
 typedef struct delay {
@@ -103,7 +84,7 @@ static bool is_delayed(const tl_statement *s, const delay *d, const rotation *o)
 static bool mentions(const tl_statement *let, const names *of) {
     for (int i = 0; i < let->let.count; i++)
         for (int k = 0; k < of->count; k++)
-            if (edit_expr_mentions(let->let.items[i].value, edit_bare(of->items[k]))) return true;
+            if (tl_expr_names(let->let.items[i].value, edit_bare(of->items[k]))) return true;
     return false;
 }
 
@@ -166,15 +147,9 @@ static tl_block part_of(reason *r, const rotation *o, const tl_statement *from,
             (s->kind == TL_WAIT && (names_have(&o->targets, s->sync.what->text) ||
                                     names_have(&o->head_targets, s->sync.what->text)));
         if (is_landing != landing) continue;
-        tl_statement *copy = tl_statement_copy(r->memory, s);
-        copy->blank_before = false;
-        tl_block_append(&part, NULL, copy);
+        edit_append_copy(r->memory, &part, s);
     }
     return part;
-}
-
-static void join(tl_block *to, tl_block what) {
-    edit_append(to, NULL, what);
 }
 
 static void comment(tl_block block, const char *text) {
@@ -185,10 +160,10 @@ static void comment(tl_block block, const char *text) {
 static void write_before(reason *r, const rotation *o) {
     const tl_statement *first = o->loop->loop.body.first;
     tl_block head = part_of(r, o, first, o->middle, false);
-    join(&head, part_of(r, o, first, o->middle, true));
+    edit_join(&head, part_of(r, o, first, o->middle, true));
     comment(head, "of the first block");
     tl_block before = peel_iteration(r, o->loop, head.first, NULL, true);
-    join(&before, peel_iteration(r, o->loop, o->middle, o->tail, true));
+    edit_join(&before, peel_iteration(r, o->loop, o->middle, o->tail, true));
     edit_before(r->kernel, o->loop, before);
 }
 
@@ -227,14 +202,14 @@ static void write_inside(reason *r, rotation *o) {
     tl_block tail = part_of(r, o, o->tail, NULL, false);
     tl_block tail_landing = part_of(r, o, o->tail, NULL, true);
     comment(tail, "of the previous block");
-    join(&body, head);
-    join(&body, tail);
+    edit_join(&body, head);
+    edit_join(&body, tail);
     tl_block middle = peel_iteration(r, o->loop, o->middle, o->tail, false);
     tl_kernel whole = {.body = middle}; /* edits need a block to work in */
-    join(&body, take_early(&whole, o));
+    edit_join(&body, take_early(&whole, o));
     share_tests(r, &whole);
-    join(&body, part_of(r, o, first, o->middle, true));
-    if (o->is_together) join(&body, tail_landing);
+    edit_join(&body, part_of(r, o, first, o->middle, true));
+    if (o->is_together) edit_join(&body, tail_landing);
     delay d = {.writes = o->targets};
     tl_statement *other = find_other(&whole);
     for (tl_statement *s = whole.body.first, *next; s != other && !o->is_together; s = next) {
@@ -245,11 +220,11 @@ static void write_inside(reason *r, rotation *o) {
         tl_block_append(&delayed, NULL, s);
     }
     if (!o->is_together) {
-        join(&tail_landing, delayed);
+        edit_join(&tail_landing, delayed);
         if (other) edit_before(&whole, other, tail_landing);
     }
-    join(&body, whole.body);
-    if (!o->is_together && !other) join(&body, tail_landing);
+    edit_join(&body, whole.body);
+    if (!o->is_together && !other) edit_join(&body, tail_landing);
     o->loop->loop.body = (tl_block){0};
     edit_append(&o->loop->loop.body, o->loop, body);
     peel_advance(r, o->loop);
@@ -257,17 +232,15 @@ static void write_inside(reason *r, rotation *o) {
 
 /* --- the order of copies ---------------------------------------------------------------------- */
 
-static bool is_same_loop(const tl_statement *a, const tl_statement *b) {
-    return a->kind == TL_FOR && str_equal(a->loop.name, b->loop.name) &&
-           tl_expr_equal(a->loop.from, b->loop.from) && tl_expr_equal(a->loop.to, b->loop.to);
-}
-
 /* The loop of the role that loads, if it holds nothing but copies. */
 static tl_statement *find_loads(const reason *r, const rotation *o) {
     for (tl_statement *role = r->kernel->body.first; role; role = role->next) {
         if (role->kind != TL_ROLE || role->role.is_warpgroups) continue;
         for (tl_statement *s = role->role.body.first; s; s = s->next) {
-            if (!is_same_loop(s, o->loop)) continue;
+            const tl_for *loop = &o->loop->loop;
+            if (s->kind != TL_FOR || !str_equal(s->loop.name, loop->name) ||
+                !tl_expr_equal(s->loop.from, loop->from) || !tl_expr_equal(s->loop.to, loop->to))
+                continue;
             for (const tl_statement *t = s->loop.body.first; t; t = t->next)
                 if (t->kind != TL_COPY) return NULL;
             return s;
@@ -304,9 +277,9 @@ static void rotate_loads(reason *r, const rotation *o) {
     if (!loop) return;
     const char *j = edit_z(r->memory, loop->loop.name);
     const char *to = edit_factor_text(r->memory, loop->loop.to);
-    tl_expr *here = tl_quote_expr(r->memory, "%s", j), *from = loop->loop.from;
+    tl_expr *here = tl_name_expr(r->memory, loop->loop.name), *from = loop->loop.from;
     tl_block body = copies_at(r, o, loop, false, here);
-    join(&body, copies_at(r, o, loop, true, tl_quote_expr(r->memory, "%s - 1", j)));
+    edit_join(&body, copies_at(r, o, loop, true, tl_quote_expr(r->memory, "%s - 1", j)));
     edit_before(r->kernel, loop, copies_at(r, o, loop, false, from));
     edit_after(r->kernel, loop,
                copies_at(r, o, loop, true, tl_quote_expr(r->memory, "%s - 1", to)));
@@ -319,9 +292,12 @@ static void rotate_loads(reason *r, const rotation *o) {
 static bool may_rotate(reason *r, rotation *o, const tl_statement *role) {
     if (!find_tail(o, role) || !find_head(o)) return false;
     if (!reason_is_never_empty(r, o->loop)) return refuse(o, "it may run not at all");
-    if (has_constants(o) && !peel_has_test(o->loop))
-        return refuse(o, "it defines constants of its own");
-    o->is_together = o->operands.count > 0 && has_vote(o);
+    for (const tl_statement *s = o->loop->loop.body.first; s != o->tail; s = s->next)
+        if (s->kind == TL_LET && !peel_has_test(o->loop)) /* would stand twice in one block */
+            return refuse(o, "it defines constants of its own");
+    /* A vote among the elements is between a left operand and its second making. */
+    for (tl_statement *s = o->middle; s && s != o->tail; s = tl_next(s, o->loop))
+        o->is_together |= o->operands.count > 0 && edit_is_vote(s);
     return true;
 }
 
@@ -352,9 +328,7 @@ static void overlap(reason *r, tl_statement *loop, const tl_statement *role, boo
 }
 
 bool reason_overlap(reason *r) {
-    int64_t wanted = 1;
-    reason_let_integer(r, "overlap", &wanted);
-    edit_remove_let(r->kernel, STR("overlap"));
+    int64_t wanted = reason_take(r, 1, "overlap");
     tl_statement *role = warpgroups_role(r->kernel);
     if (!role) return true;
     for (tl_statement *s = role->role.body.first, *next; s; s = next) {

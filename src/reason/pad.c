@@ -11,26 +11,19 @@
 
 enum { STORED_UNIT_BYTES = 16 }; /* the tensor memory accelerator's lines are multiples of it */
 
-/* Does the product contract the axis with a left operand that was computed? */
-static bool contracts_computed(const place_plan *plan, const tl_statement *s, str axis) {
-    str row, inner;
-    const place_role *left = place_find(plan, edit_operand_name(s, 0));
-    return left && tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &inner) &&
-           str_equal(inner, axis) && (left->is_computed || !left->in_shared);
-}
-
-static bool reduces(const place_plan *plan, const tl_statement *s, str axis) {
-    str row, column;
-    if (s->kind != TL_COMPUTE || tl_operation_shape(s->compute.operation) != TL_SHAPE_REDUCTION)
-        return false;
-    return !tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &column) ||
-           str_equal(column, axis);
-}
-
+/* Does nothing reduce along the axis, or contract it with a left operand that was computed? */
 static bool zeros_stay_apart(reason *r, const place_plan *plan, str axis) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (reduces(plan, s, axis) || (edit_is_product(s) && contracts_computed(plan, s, axis)))
-            return false;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COMPUTE || s->compute.operand_count < 1) continue;
+        str row, column;
+        bool is_known = tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &column);
+        bool is_along = is_known && str_equal(column, axis);
+        const place_role *left = place_find(plan, edit_operand_name(s, 0));
+        bool reduces = tl_operation_shape(s->compute.operation) == TL_SHAPE_REDUCTION;
+        bool contracts =
+            edit_is_product(s) && left && is_along && (left->is_computed || !left->in_shared);
+        if (contracts || (reduces && (is_along || !is_known))) return false;
+    }
     return true;
 }
 
@@ -50,11 +43,6 @@ static bool is_of_shared(const place_plan *plan, str axis) {
     return false;
 }
 
-static int64_t padded_length(const reason *r, int64_t length) {
-    int step = warpgroups_step(r);
-    return (length + step - 1) / step * step;
-}
-
 /* The axis' length, if a tile takes all of it and it should be longer; else 0. */
 static int64_t length_to_pad(reason *r, const place_plan *plan, const tiles_span *span) {
     int64_t extent, length;
@@ -72,14 +60,12 @@ static void write_padded(reason *r, const tiles_list *tiles, const warpgroups_pa
                          warpgroups_padding *all) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COPY) continue;
-        bool is_renamed = s->copy.target && s->copy.from == TL_GLOBAL;
-        str tile_name = (is_renamed ? s->copy.target : s->copy.what)->text;
-        const tiles_tile *tile = tiles_find(tiles, tile_name);
+        const tiles_tile *tile = tiles_find(tiles, edit_copied_tile(s));
         int at = tile ? tiles_axis(tile, axis->index) : -1;
         if (at < 0 || at >= s->copy.shape.count) continue;
         warpgroups_shape one = {&s->copy.shape.items[at], s->copy.shape.items[at]};
         list_push(r->memory, &all->shapes, one);
-        *one.place = tl_quote_expr(r->memory, "%.*s", STR_ARGS(axis->name));
+        *one.place = tl_name_expr(r->memory, axis->name);
     }
 }
 
@@ -89,10 +75,10 @@ warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan) {
         const tiles_span *span = &plan->tiles->extents.items[i];
         warpgroups_padded axis = {.index = span->index, .length = length_to_pad(r, plan, span)};
         if (axis.length == 0) continue;
-        axis.name = edit_fresh_name(r->kernel, r->memory,
-                                    reason_say(r, "%.*s_padded", STR_ARGS(span->index)));
-        axis.padded = padded_length(r, axis.length);
-        reason_let(r, edit_z(r->memory, axis.name), axis.padded, "");
+        axis.name = reason_fresh(r, "%.*s_padded", STR_ARGS(span->index));
+        int step = warpgroups_step(r);
+        axis.padded = (axis.length + step - 1) / step * step;
+        reason_let(r, edit_z(r->memory, axis.name), axis.padded);
         write_padded(r, plan->tiles, &axis, &all);
         list_push(r->memory, &all.axes, axis);
     }

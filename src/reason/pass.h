@@ -68,6 +68,22 @@ tl_block reason_under(reason *r, const char *condition, const char *comment, tl_
 
 /* A formatted text, ending in NUL. */
 const char *reason_say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A name that occurs nowhere in the kernel: the one wanted, or that with a number. */
+str reason_fresh(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *reason_fresh_z(reason *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A quotation (tl_quote) beside a statement, or in its place, or at the end of what is no part of
+ * the kernel yet.
+ */
+void reason_before(reason *r, tl_statement *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void reason_after(reason *r, tl_statement *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void reason_replace(reason *r, tl_statement *s, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void reason_append(reason *r, tl_block *block, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Before the first pass: operands of 8 bits that lie across get a kernel that turns them, which is
  * the one at hand then. turn.c
@@ -90,6 +106,14 @@ bool reason_top(reason *r);
  * written in the text. stage.c
  */
 void reason_forget_stages(reason *r);
+
+/* How many slots a tile that a loop copies has, if that is decided. stage.c */
+int64_t reason_stages(reason *r, str tile, int64_t otherwise);
+
+/* The first and the last statement after a copy into shared memory, in its block, that use the tile
+ * or have a use in them. False: there is none, which is reported. stage.c
+ */
+bool reason_find_uses(reason *r, tl_statement *copy, tl_statement **first, tl_statement **last);
 
 /* Writes down a decision. */
 reason_decision *reason_decide(reason *r, const char *subject, const char *format, ...)
@@ -124,9 +148,16 @@ bool reason_wants_peel(reason *r);
 
 /* The integer a `let` gives to a decision or size; false when there is none. */
 bool reason_let_integer(reason *r, const char *name, int64_t *value);
+/* The same, or 'otherwise'; and takes it out, its last reader. */
+int64_t reason_decided(reason *r, int64_t otherwise, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int64_t reason_take(reason *r, int64_t otherwise, const char *name);
+/* Gives it that value, unless it has one. */
+void reason_settle(reason *r, int64_t value, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* `let name = value` in front of everything else, joined to the lets of this pass that are there.
  */
-void reason_let(reason *r, const char *name, int64_t value, const char *comment);
+void reason_let(reason *r, const char *name, int64_t value);
 /* The value of a constant expression: integers, lets of such, arithmetic. */
 bool reason_known(reason *r, const tl_expr *e, int64_t *value);
 

@@ -97,16 +97,13 @@ static void peel(reason *r, tl_statement *loop) {
 }
 
 bool reason_wants_peel(reason *r) {
-    int64_t wanted = -1;
-    reason_let_integer(r, "peel", &wanted);
+    int64_t wanted = reason_decided(r, -1, "peel");
     return wanted < 0 ? tiles_copy_async(r) : wanted > 0;
 }
 
 bool reason_peel(reason *r) {
-    int64_t wanted = -1;
     bool wants = reason_wants_peel(r);
-    reason_let_integer(r, "peel", &wanted);
-    edit_remove_let(r->kernel, STR("peel"));
+    int64_t wanted = reason_take(r, -1, "peel");
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_FOR || s->loop.is_grid_walk || !peel_has_test(s)) continue;
         const char *j = edit_z(r->memory, s->loop.name);

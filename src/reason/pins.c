@@ -16,22 +16,8 @@
 /* --- into a kernel and out of it -------------------------------------------------------------- */
 
 static bool is_scalar_input(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_INPUT && s->parameter.axes.count == 0 &&
-            str_equal(s->parameter.name, name))
-            return true;
-    return false;
-}
-
-/* `k in k_len`: k is an index there, and no length. */
-static bool is_index_only(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        for (int i = 0;
-             (s->kind == TL_INPUT || s->kind == TL_OUTPUT) && i < s->parameter.axes.count; i++) {
-            const tl_axis *a = &s->parameter.axes.items[i];
-            if (!a->is_bare && str_equal(tiles_axis_index(a), name)) return true;
-        }
-    return false;
+    tl_tensor t;
+    return tl_find_tensor(kernel, name, &t) && t.axes->count == 0 && t.statement->kind == TL_INPUT;
 }
 
 static bool apply_pin(reason *r, reason_pin pin) {
@@ -44,11 +30,11 @@ static bool apply_pin(reason *r, reason_pin pin) {
         return reason_stuck(r, NULL, "the value of %.*s is no number: '%.*s'", STR_ARGS(pin.name),
                             STR_ARGS(pin.value));
     tl_binding *binding = edit_find_let(r->kernel, pin.name, NULL);
-    if (is_index_only(r->kernel, pin.name)) return true;
+    if (tiles_has_index(r->kernel, pin.name)) return true; /* `k in k_len`: k is no length */
     if (binding && binding->axes.count == 0) {
         binding->value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(pin.value));
     } else if (str_to_integer(pin.value, &integer)) {
-        reason_let(r, edit_z(r->memory, pin.name), integer, "");
+        reason_let(r, edit_z(r->memory, pin.name), integer);
     } else {
         tl_block let =
             tl_quote(r->memory, "let %.*s = %.*s", STR_ARGS(pin.name), STR_ARGS(pin.value));
@@ -113,7 +99,7 @@ static bool is_mentioned(reason *r, str name) {
         return is_scalar_input(r->kernel, name); /* or an index, which has no value to pin */
     str own = binding->name;
     binding->name = STR("");
-    str fresh = edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, name));
+    str fresh = reason_fresh(r, "%.*s", STR_ARGS(name));
     binding->name = own;
     return !str_equal(fresh, name);
 }

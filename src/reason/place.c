@@ -41,7 +41,7 @@ static void sum_rounded(reason *r, tl_statement *product, str from, str cast) {
     }
     if (!sum || !reshape) return;
     edit_move_before(r->kernel, reshape, sum);
-    sum->compute.operands[0].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(cast));
+    sum->compute.operands[0].value = tl_name_expr(r->memory, cast);
     sum->comment = STR("of weights as they are rounded: a product with ones");
 }
 
@@ -55,24 +55,21 @@ static void cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
         for (int i = 0; i < casts->count; i++)
             if (str_equal(casts->items[i].from, from)) cast = &casts->items[i];
         if (!cast) {
-            cast_tile fresh = {from, edit_fresh_name(r->kernel, r->memory, "P"),
-                               operand_type(plan, s)};
+            cast_tile fresh = {from, reason_fresh(r, "P"), operand_type(plan, s)};
             list_push(r->memory, casts, fresh);
             cast = &casts->items[casts->count - 1];
         }
         bool is_byte = tiles_has_byte_warps(r) && tl_type_bytes(cast->type) == 1; /* by warps */
         if (!is_still_cast(s, from, cast->name))
-            edit_before(
-                r->kernel, s,
-                tl_quote(r->memory,
-                         "Compute Cast %.*s and get %.*s // rounded to %d bits, same layout\n"
-                         "Reshape %.*s from mma_C to mma_A%s // accumulator to left operand: %s\n",
-                         STR_ARGS(from), STR_ARGS(cast->name), 8 * tl_type_bytes(cast->type),
-                         STR_ARGS(cast->name), is_byte ? " permuted" : "",
-                         is_byte                          ? "packing alone"
-                         : tl_type_bytes(cast->type) == 1 ? "shuffles"
-                                                          : "a renaming"));
-        s->compute.operands[0].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(cast->name));
+            reason_before(r, s,
+                          "Compute Cast %.*s and get %.*s // rounded to %d bits, same layout\n"
+                          "Reshape %.*s from mma_C to mma_A%s // accumulator to left operand: %s\n",
+                          STR_ARGS(from), STR_ARGS(cast->name), 8 * tl_type_bytes(cast->type),
+                          STR_ARGS(cast->name), is_byte ? " permuted" : "",
+                          is_byte                          ? "packing alone"
+                          : tl_type_bytes(cast->type) == 1 ? "shuffles"
+                                                           : "a renaming");
+        s->compute.operands[0].value = tl_name_expr(r->memory, cast->name);
         if (is_byte) sum_rounded(r, s, from, cast->name);
     }
 }
@@ -87,9 +84,7 @@ static void widen(reason *r, place_plan *plan) {
             role->tile->storage == TL_F32 || role->tile->storage == TL_I32)
             continue;
         str name = role->tile->name;
-        str wide =
-            edit_fresh_name(r->kernel, r->memory,
-                            edit_z(r->memory, str_format(r->memory, "%.*s_wide", STR_ARGS(name))));
+        str wide = reason_fresh(r, "%.*s_wide", STR_ARGS(name));
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
             if (edit_loads(s, name)) {
                 tl_block cast = tl_quote(r->memory, "Compute Cast %.*s and get %.*s // exact",
@@ -159,10 +154,8 @@ static bool hold_operands(reason *r, place_plan *plan) {
         }
         if (!copy || !first)
             return reason_stuck(r, role->tile->first, "%s is used before it is copied", name);
-        edit_before(
-            r->kernel, first,
-            tl_quote(r->memory, "Copy %s from shared to register by ldmatrix // %s", name,
-                     role->is_through ? "the rows of each warp" : "fragments of all steps"));
+        reason_before(r, first, "Copy %s from shared to register by ldmatrix // %s", name,
+                      role->is_through ? "the rows of each warp" : "fragments of all steps");
         edit_remove_let(r->kernel, str_format(r->memory, "%s_in_registers", name));
     }
     return true;
@@ -177,12 +170,10 @@ static void complete_sums(reason *r, place_plan *plan) {
             if (edit_is_compute(s, TL_ROW_SUM) && edit_writes(s, plan->roles[i].tile->name))
                 for (tl_statement *l = edit_loop_of(s); l; l = edit_loop_of(l)) loop = l;
         if (loop)
-            edit_after(
-                r->kernel, loop,
-                tl_quote(
-                    r->memory,
-                    "Reshape %.*s from partial rows to rows // the lanes of a row, once a tile",
-                    STR_ARGS(plan->roles[i].tile->name)));
+            reason_after(
+                r, loop,
+                "Reshape %.*s from partial rows to rows // the lanes of a row, once a tile",
+                STR_ARGS(plan->roles[i].tile->name));
     }
 }
 
@@ -254,9 +245,8 @@ static tl_block shared_allocations(reason *r, place_plan *plan) {
                               STR_ARGS(role->tile->name), tl_type_name(role->tile->storage),
                               tiles_shape_text(r, plan->tiles, role->tile));
         if (swizzle > 0) text = str_format(r->memory, "%.*s swizzled %d", STR_ARGS(text), swizzle);
-        tl_block one = tl_quote(r->memory, "%.*s // %lld KiB a slot", STR_ARGS(text),
-                                (long long)((bytes + 1023) / 1024));
-        tl_block_append(&all, NULL, one.first);
+        reason_append(r, &all, "%.*s // %lld KiB a slot", STR_ARGS(text),
+                      (long long)((bytes + 1023) / 1024));
     }
     return all;
 }
@@ -272,9 +262,8 @@ static str layout_text(reason *r, const place_role *role) {
 
 static void add_register(reason *r, tl_block *all, const char *names, tl_type type,
                          const char *shape, str layout, const char *comment) {
-    tl_block one = tl_quote(r->memory, "Allocate %s in register %s (%s) as %.*s // %s", names,
-                            tl_type_name(type), shape, STR_ARGS(layout), comment);
-    tl_block_append(all, NULL, one.first);
+    reason_append(r, all, "Allocate %s in register %s (%s) as %.*s // %s", names,
+                  tl_type_name(type), shape, STR_ARGS(layout), comment);
 }
 
 static bool same_allocation(reason *r, const place_plan *plan, const place_role *a,
@@ -302,8 +291,7 @@ static void allocate_group(reason *r, place_plan *plan, int first, bool *done, t
     if (!is_vector) {
         int64_t registers =
             tile_elements(r, plan, role->tile) * tl_type_bytes(role->type) / 4 / (plan->warps * 32);
-        comment = edit_z(r->memory,
-                         str_format(r->memory, "%lld registers a thread", (long long)registers));
+        comment = reason_say(r, "%lld registers a thread", (long long)registers);
     } else if (role->is_partial) {
         comment = "each lane holds its own part of the sum";
     } else {
@@ -315,8 +303,7 @@ static void allocate_group(reason *r, place_plan *plan, int first, bool *done, t
 
 /* In two places, one may be made while a product still reads the other. */
 static str cast_layout(reason *r) {
-    int64_t stages = 1;
-    reason_let_integer(r, "casts", &stages);
+    int64_t stages = reason_decided(r, 1, "casts");
     return stages > 1 ? str_format(r->memory, "mma_C stages %lld", (long long)stages)
                       : STR("mma_C");
 }
@@ -371,10 +358,8 @@ static void wrap_in_role(reason *r, tl_block role, tl_block shared, tl_block reg
 }
 
 bool reason_place(reason *r) {
-    place_plan plan = {.warps = 4};
-    int64_t warpgroups = 0;
-    reason_let_integer(r, "warps", &plan.warps);
-    reason_let_integer(r, "warpgroups", &warpgroups);
+    place_plan plan = {.warps = reason_take(r, 4, "warps")};
+    int64_t warpgroups = reason_take(r, 0, "warpgroups");
     if (warpgroups > 0) plan.warps = warpgroups * WARPGROUP_WARPS;
     if (plan.warps < 1 || plan.warps > r->target->block_threads / 32)
         return reason_stuck(r, NULL, "a block of %lld warps does not exist on %.*s",
@@ -391,8 +376,6 @@ bool reason_place(reason *r) {
     tl_block registers = register_allocations(r, &plan, &casts);
     name_places(r, &plan);
     wrap_in_role(r, role_header(r, &plan, warpgroups), shared, registers);
-    edit_remove_let(r->kernel, STR("warps"));
-    edit_remove_let(r->kernel, STR("warpgroups"));
     edit_remove_let(r->kernel, STR("casts"));
     return true;
 }

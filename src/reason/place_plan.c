@@ -11,10 +11,6 @@ place_role *place_find(const place_plan *plan, str name) {
     return tile ? &plan->roles[tile - plan->tiles->tiles.items] : NULL;
 }
 
-static bool place_is_product_operand(const tl_statement *s, str name, int operand) {
-    return edit_is_product(s) && edit_operand_is(s, operand, name);
-}
-
 /* --- uses ------------------------------------------------------------------------------------- */
 
 enum {
@@ -52,15 +48,12 @@ static void note_compute(reason *r, place_plan *plan, const tl_statement *s) {
 
 /* Does it go out to a tensor of another type than it was loaded with? */
 static bool changes_type(reason *r, const place_role *role, const tl_statement *s) {
-    const tl_expr *to = s->copy.target ? s->copy.target : s->copy.what;
     return s->copy.to == TL_GLOBAL && role->tile->from_global &&
-           tiles_tensor_type(r->kernel, to->text) != role->tile->storage;
+           tiles_tensor_type(r->kernel, edit_copied_tensor(s)) != role->tile->storage;
 }
 
 static void note_copy(reason *r, place_plan *plan, const tl_statement *s) {
-    str name =
-        s->copy.target && s->copy.from == TL_GLOBAL ? s->copy.target->text : s->copy.what->text;
-    place_role *role = place_find(plan, name);
+    place_role *role = place_find(plan, edit_copied_tile(s));
     if (!role) return;
     if (edit_is_store(s)) role->is_stored = true;
     else if (s->copy.from == TL_GLOBAL)
@@ -84,31 +77,35 @@ static void choose_type(place_role *role) {
 
 /* --- layouts ---------------------------------------------------------------------------------- */
 
-/* Tiles that meet in elementwise statements share one layout: spreads kinds until nothing changes.
- */
+/* The matrices that meet in an elementwise statement, or a Mask. */
+static int matrices_in(const place_plan *plan, const tl_statement *s,
+                       place_role *met[TL_OPERANDS_MAX + 1]) {
+    int count = 0;
+    if (s->kind != TL_COMPUTE ||
+        (tl_operation_shape(s->compute.operation) != TL_SHAPE_ELEMENTWISE &&
+         tl_operation_shape(s->compute.operation) != TL_SHAPE_MASK))
+        return 0;
+    for (int i = -1; i < s->compute.operand_count; i++) {
+        place_role *role = place_find(plan, i < 0 ? edit_target_name(s) : edit_operand_name(s, i));
+        if (role && role->tile->axis_count == 2) met[count++] = role;
+    }
+    return count;
+}
+
+/* They share one layout: spreads kinds until nothing changes. */
 static void spread_layouts(reason *r, place_plan *plan) {
     for (bool is_new = true; is_new;) {
         is_new = false;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-            if (s->kind != TL_COMPUTE ||
-                (tl_operation_shape(s->compute.operation) != TL_SHAPE_ELEMENTWISE &&
-                 tl_operation_shape(s->compute.operation) != TL_SHAPE_MASK))
-                continue;
             place_role *met[TL_OPERANDS_MAX + 1];
-            int count = 0;
+            int count = matrices_in(plan, s, met);
             tl_layout_kind kind = TL_LAYOUT_NONE;
-            for (int i = -1; i < s->compute.operand_count; i++) {
-                str name = i < 0 ? edit_target_name(s) : edit_operand_name(s, i);
-                place_role *role = name.length > 0 ? place_find(plan, name) : NULL;
-                if (!role || role->tile->axis_count != 2) continue;
-                met[count++] = role;
-                if (role->layout != TL_LAYOUT_NONE && kind == TL_LAYOUT_NONE) kind = role->layout;
+            for (int i = count - 1; i >= 0; i--)
+                if (met[i]->layout != TL_LAYOUT_NONE) kind = met[i]->layout;
+            for (int i = 0; i < count; i++) {
+                is_new = is_new || (met[i]->layout == TL_LAYOUT_NONE && kind != TL_LAYOUT_NONE);
+                if (met[i]->layout == TL_LAYOUT_NONE) met[i]->layout = kind;
             }
-            for (int i = 0; i < count; i++)
-                if (met[i]->layout == TL_LAYOUT_NONE && kind != TL_LAYOUT_NONE) {
-                    met[i]->layout = kind;
-                    is_new = true;
-                }
         }
     }
 }
@@ -328,27 +325,15 @@ static bool is_through(reason *r, const place_plan *plan, const place_role *role
 
 /* --- orders of columns ------------------------------------------------------------------------ */
 
-static bool meets_in(const tl_statement *s) {
-    return s->kind == TL_COMPUTE &&
-           (tl_operation_shape(s->compute.operation) == TL_SHAPE_ELEMENTWISE ||
-            tl_operation_shape(s->compute.operation) == TL_SHAPE_MASK);
-}
-
 /* What meets sums of alternating column tiles has their order, too. */
 static bool spread_order(place_plan *plan, const tl_statement *s) {
     bool is_new = false, any = false;
     place_role *met[TL_OPERANDS_MAX + 1];
-    int count = 0;
-    for (int i = -1; i < s->compute.operand_count; i++) {
-        str name = i < 0 ? edit_target_name(s) : edit_operand_name(s, i);
-        place_role *role = name.length > 0 ? place_find(plan, name) : NULL;
-        if (!role || role->tile->axis_count != 2 || !role->in_register) continue;
-        met[count++] = role;
-        any = any || role->alternates;
-    }
-    for (int i = 0; i < count; i++) {
-        is_new = is_new || (any && !met[i]->alternates);
-        met[i]->alternates = met[i]->alternates || any;
+    int count = matrices_in(plan, s, met);
+    for (int i = 0; i < count; i++) any = any || (met[i]->in_register && met[i]->alternates);
+    for (int i = 0; i < count && any; i++) {
+        is_new = is_new || (met[i]->in_register && !met[i]->alternates);
+        met[i]->alternates = met[i]->alternates || met[i]->in_register;
     }
     return is_new;
 }
@@ -361,7 +346,7 @@ static void find_orders(reason *r, place_plan *plan) {
     for (bool is_new = true; is_new;) {
         is_new = false;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-            if (meets_in(s) && spread_order(plan, s)) is_new = true;
+            if (spread_order(plan, s)) is_new = true;
     }
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COMPUTE) continue;
@@ -388,7 +373,7 @@ bool place_may_be_held(reason *r, const place_role *role) {
         !role->tile->from_global || role->tile->narrow != TL_OPEN)
         return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (place_is_product_operand(s, role->tile->name, 0) &&
+        if (edit_is_product(s) && edit_operand_is(s, 0, role->tile->name) &&
             s->compute.operands[0].is_transposed)
             return false;
     return true;
@@ -439,9 +424,7 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
                      name);
         return reason_advise(r, guarded_advice);
     }
-    str pin = str_format(r->memory, "%s_in_registers", name);
-    int64_t is_held = 0;
-    reason_let_integer(r, edit_z(r->memory, pin), &is_held);
+    bool is_held = reason_decided(r, 0, "%s_in_registers", name) != 0;
     if (is_held && !place_may_be_held(r, role))
         return reason_stuck(r, tile->first,
                             "%s cannot be held in registers: it must be a left operand "

@@ -124,7 +124,57 @@ const char *reason_say(reason *r, const char *format, ...) {
     va_start(arguments, format);
     str text = str_format_list(r->memory, format, arguments);
     va_end(arguments);
-    return edit_z(r->memory, text);
+    return text.data;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static tl_block quoted(const reason *r, const char *format, va_list arguments) {
+    tl_block block = tl_quote_list(r->memory, format, arguments);
+    va_end(arguments);
+    return block;
+}
+
+void reason_before(reason *r, tl_statement *at, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    edit_before(r->kernel, at, quoted(r, format, arguments));
+}
+
+void reason_after(reason *r, tl_statement *at, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    edit_after(r->kernel, at, quoted(r, format, arguments));
+}
+
+void reason_replace(reason *r, tl_statement *s, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    edit_replace(r->kernel, s, quoted(r, format, arguments));
+}
+
+void reason_append(reason *r, tl_block *block, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    edit_append(block, NULL, quoted(r, format, arguments));
+}
+
+static str fresh(reason *r, const char *format, va_list arguments) {
+    str wanted = str_format_list(r->memory, format, arguments);
+    va_end(arguments);
+    return edit_fresh_name(r->kernel, r->memory, wanted.data);
+}
+
+str reason_fresh(reason *r, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    return fresh(r, format, arguments);
+}
+
+const char *reason_fresh_z(reason *r, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    return fresh(r, format, arguments).data;
 }
 
 tl_block reason_under(reason *r, const char *condition, const char *comment, tl_block body) {
@@ -176,8 +226,7 @@ bool reason_known(reason *r, const tl_expr *e, int64_t *value) {
     case TL_INTEGER: *value = e->integer; return true;
     case TL_NAME: {
         tl_binding *binding = edit_find_let(r->kernel, e->text, NULL);
-        return binding && binding->axes.count == 0 &&
-               !edit_expr_mentions(binding->value, e->text) &&
+        return binding && binding->axes.count == 0 && !tl_expr_names(binding->value, e->text) &&
                reason_known(r, binding->value, value);
     }
     case TL_NEGATE:
@@ -203,6 +252,30 @@ bool reason_let_integer(reason *r, const char *name, int64_t *value) {
     return binding && binding->axes.count == 0 && reason_known(r, binding->value, value);
 }
 
+int64_t reason_decided(reason *r, int64_t otherwise, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str name = str_format_list(r->memory, format, arguments);
+    va_end(arguments);
+    int64_t value;
+    return reason_let_integer(r, name.data, &value) ? value : otherwise;
+}
+
+int64_t reason_take(reason *r, int64_t otherwise, const char *name) {
+    int64_t value = reason_decided(r, otherwise, "%s", name);
+    edit_remove_let(r->kernel, str_from(name));
+    return value;
+}
+
+void reason_settle(reason *r, int64_t value, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str name = str_format_list(r->memory, format, arguments);
+    va_end(arguments);
+    int64_t known;
+    if (!reason_let_integer(r, name.data, &known)) reason_let(r, name.data, value);
+}
+
 static bool is_plain_let(const tl_statement *s) {
     if (!s || s->kind != TL_LET) return false;
     for (int i = 0; i < s->let.count; i++)
@@ -211,8 +284,8 @@ static bool is_plain_let(const tl_statement *s) {
     return true;
 }
 
-void reason_let(reason *r, const char *name, int64_t value, const char *comment) {
-    tl_block block = tl_quote(r->memory, "let %s = %lld // %s", name, (long long)value, comment);
+void reason_let(reason *r, const char *name, int64_t value) {
+    tl_block block = tl_quote(r->memory, "let %s = %lld", name, (long long)value);
     tl_statement *first = r->kernel->body.first;
     if (!is_plain_let(first)) {
         edit_before(r->kernel, first, block);

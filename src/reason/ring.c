@@ -38,32 +38,19 @@ static bool is_alike(reason *r, const tl_allocation *a, const tl_allocation *b) 
 }
 
 static str last_index(const reason *r, const stage_channel *c) {
-    const tl_statement *tensor = tiles_find_parameter(r->kernel, c->copy->copy.what->text);
-    const tl_axes *axes = tensor ? &tensor->parameter.axes : NULL;
-    return axes && axes->count ? tiles_axis_index(&axes->items[axes->count - 1]) : (str){"", 0};
-}
-
-typedef struct mention {
-    str name;
-    bool is_found;
-} mention;
-
-static void look_for(void *context, tl_expr *e) {
-    mention *m = context;
-    m->is_found = m->is_found || (e->kind == TL_NAME && str_equal(e->text, m->name));
+    tl_tensor t;
+    bool is_parameter = tl_find_tensor(r->kernel, c->copy->copy.what->text, &t) && !t.view;
+    return is_parameter && t.axes->count ? tl_axis_index(t.axes, t.axes->count - 1) : (str){"", 0};
 }
 
 /* Can the index be renamed: does no element depend on it, and no view? */
 static bool is_name_alone(reason *r, str index) {
-    mention m = {index, false};
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind == TL_COMPUTE || s->kind == TL_IF) tl_each_expr(s, look_for, &m);
-        for (int k = 0; s->kind == TL_LET && k < s->let.count; k++)
-            for (int i = 0; i < s->let.items[k].axes.count; i++)
-                m.is_found = m.is_found ||
-                             str_equal(tiles_axis_index(&s->let.items[k].axes.items[i]), index);
-    }
-    return !m.is_found;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if ((s->kind == TL_COMPUTE || s->kind == TL_IF) && edit_mentions(s, index)) return false;
+    for (tl_tensor t = {0}; tl_next_tensor(r->kernel, &t);)
+        for (int i = 0; i < t.axes->count && t.view; i++)
+            if (str_equal(tl_axis_index(t.axes, i), index)) return false;
+    return true;
 }
 
 /* Is the tile read in shared memory only, and not by a copy into registers? */
@@ -99,22 +86,19 @@ static bool has_form(ring *g) {
 /* --- names ------------------------------------------------------------------------------------ */
 
 static void name_axis(reason *r, str index, str name) {
-    for (tl_statement *s = r->kernel->body.first; s; s = s->next) {
-        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
-        for (int i = 0; i < s->parameter.axes.count; i++) {
-            tl_axis *axis = &s->parameter.axes.items[i];
-            if (!str_equal(tiles_axis_index(axis), index)) continue;
-            axis->is_bare = false;
-            axis->coordinate = tl_quote_expr(r->memory, "%s", edit_z(r->memory, name));
+    for (tl_tensor t = {0}; tl_next_tensor(r->kernel, &t);)
+        for (int i = 0; i < t.axes->count && !t.view; i++) {
+            if (!str_equal(tl_axis_index(t.axes, i), index)) continue;
+            t.axes->items[i].is_bare = false;
+            t.axes->items[i].coordinate = tl_name_expr(r->memory, name);
         }
-    }
 }
 
 static void share_axis(ring *g) {
     reason *r = g->r;
     str a = last_index(r, g->first), b = last_index(r, g->second);
     if (str_equal(a, b)) return;
-    str name = edit_fresh_name(r->kernel, r->memory, "column");
+    str name = reason_fresh(r, "column");
     name_axis(r, a, name);
     name_axis(r, b, name);
 }
@@ -124,7 +108,7 @@ static void share_tile(ring *g) {
     const char *a = g->first->name, *b = g->second->name;
     bool are_letters = a[1] == 0 && b[1] == 0;
     const char *joined = reason_say(r, are_letters ? "%s%s" : "%s_%s", a, b);
-    g->name = edit_fresh_name(r->kernel, r->memory, joined);
+    g->name = reason_fresh(r, "%s", joined);
     tl_allocation *tile = &g->first_tile->allocate;
     tile->names[0] = g->name;
     tile->stages = tl_quote_expr(r->memory, "%lld", (long long)g->slots);
@@ -144,7 +128,7 @@ static void append_copy(const ring *g, tl_block *to, const stage_channel *c, con
                         int64_t ahead, const char *comment) {
     tl_statement *copy = stage_copy_ahead(g->r, g->l, c, base, ahead);
     copy->copy.target_kind = TL_GET;
-    copy->copy.target = tl_quote_expr(g->r->memory, "%s", edit_z(g->r->memory, g->name));
+    copy->copy.target = tl_name_expr(g->r->memory, g->name);
     copy->comment = str_from(comment);
     tl_block_append(to, NULL, copy);
 }
@@ -167,10 +151,8 @@ static void write_next(const ring *g, tl_statement *after, tl_block copies) {
 
 static void write_waits(const ring *g, const stage_channel *c) {
     const char *name = edit_z(g->r->memory, g->name);
-    edit_before(g->r->kernel, c->first_use,
-                tl_quote(g->r->memory, "Wait %s // this block's %s has landed", name, c->name));
-    edit_after(g->r->kernel, c->last_use,
-               tl_quote(g->r->memory, "Release %s // the slot is free", name));
+    reason_before(g->r, c->first_use, "Wait %s // this block's %s has landed", name, c->name);
+    reason_after(g->r, c->last_use, "Release %s // the slot is free", name);
 }
 
 static void write_ring(ring *g) {
@@ -199,8 +181,7 @@ static bool has_even_rows(const ring *g) {
 
 bool stage_ring(reason *r, stage_loop *l) {
     ring g = {.r = r, .l = l};
-    int64_t wanted = -1;
-    reason_let_integer(r, "ring", &wanted);
+    int64_t wanted = reason_decided(r, -1, "ring");
     if (!has_form(&g)) return false;
     bool wants = wanted < 0 ? g.slots == 3 && has_even_rows(&g) : wanted > 0;
     reason_offers_switch(r, "ring", wants);

@@ -64,36 +64,18 @@ typedef struct channels {
     int count;
 } channels;
 
-static bool uses(tl_statement *s, str name, str shared) {
-    for (tl_statement *t = s; t; t = tl_next(t, s))
-        if (t->kind == TL_COPY ? t->copy.from == TL_SHARED && str_equal(t->copy.what->text, name)
-                               : edit_reads(t, shared))
-            return true;
-    return false;
-}
-
-static void give_slots(reason *r, str name, bool is_in_loop) {
-    int64_t stages = is_in_loop ? 2 : 1;
-    if (is_in_loop) reason_let_integer(r, "stages", &stages);
-    reason_let_integer(r, reason_say(r, "%.*s_stages", STR_ARGS(name)), &stages);
-    tl_statement *allocation = edit_find_allocation(r->kernel->body.first, name, TL_SHARED);
-    if (stages > 1 && allocation)
-        allocation->allocate.stages = tl_quote_expr(r->memory, "%lld", (long long)stages);
-}
-
 static bool take_channel(reason *r, channels *all, tl_statement *copy) {
     str name = edit_target_name(copy);
     channel c = {.shared = reason_say(r, "%.*s_shared", STR_ARGS(name))};
-    for (tl_statement *s = copy->next; s; s = s->next)
-        if (uses(s, name, str_from(c.shared))) {
-            c.first = c.first ? c.first : s;
-            c.last = s;
-        }
-    if (!c.first)
-        return reason_stuck(r, copy, "%.*s is copied and not used afterwards", STR_ARGS(name));
+    if (!reason_find_uses(r, copy, &c.first, &c.last)) return false;
     if (all->count == CHANNELS_MAX)
         return reason_stuck(r, copy, "more than %d copies into shared memory", CHANNELS_MAX);
-    give_slots(r, name, copy->parent->kind == TL_FOR);
+    bool is_in_loop = copy->parent->kind == TL_FOR;
+    int64_t stages = is_in_loop ? reason_stages(r, name, 2)
+                                : reason_decided(r, 1, "%.*s_stages", STR_ARGS(name));
+    tl_statement *tile = edit_shared_tile(r->kernel, name);
+    if (stages > 1 && tile)
+        tile->allocate.stages = tl_quote_expr(r->memory, "%lld", (long long)stages);
     all->items[all->count++] = c;
     return true;
 }
@@ -108,24 +90,14 @@ static bool take_channels(reason *r, channels *all, tl_statement *math) {
     return true;
 }
 
-/* The last of a row of products into the same tile: they are waited for together. */
-static tl_statement *last_of_row(tl_statement *product) {
-    str target = edit_target_name(product);
-    tl_statement *s = product;
-    while (edit_is_compute(s->next, TL_GEMM) && str_equal(edit_target_name(s->next), target))
-        s = s->next;
-    return s;
-}
-
 static void write_product_waits(reason *r, tl_statement *math) {
     for (tl_statement *s = math->role.body.first; s; s = tl_next(s, math)) {
         if (!edit_is_product(s)) continue;
         s->compute.is_async = true;
-        tl_statement *last = last_of_row(s);
-        if (last == s)
-            edit_after(
-                r->kernel, s,
-                tl_quote(r->memory, "Wait %.*s // it has landed", STR_ARGS(edit_target_name(s))));
+        str target = edit_target_name(s);
+        bool is_last = /* of a row of products into the same tile, waited for together */
+            !edit_is_product(s->next) || !str_equal(edit_target_name(s->next), target);
+        if (is_last) reason_after(r, s, "Wait %.*s // it has landed", STR_ARGS(target));
     }
 }
 
@@ -136,13 +108,6 @@ static tl_statement *landing_of(tl_statement *product) {
     return s;
 }
 
-static void write_channel(reason *r, const channel *c) {
-    edit_before(r->kernel, c->first, tl_quote(r->memory, "Wait %s // it has landed", c->shared));
-    tl_statement *last = edit_is_compute(c->last, TL_GEMM) ? landing_of(c->last) : c->last;
-    while (last->next && last->next->kind == TL_RELEASE) last = last->next;
-    edit_after(r->kernel, last, tl_quote(r->memory, "Release %s // the slot is free", c->shared));
-}
-
 bool reason_roles(reason *r) {
     tl_statement *math = warpgroups_role(r->kernel);
     if (!math) return true;
@@ -150,7 +115,13 @@ bool reason_roles(reason *r) {
     write_load_role(r, math);
     if (!take_channels(r, &all, math)) return false;
     write_product_waits(r, math);
-    for (int i = 0; i < all.count; i++) write_channel(r, &all.items[i]);
+    for (int i = 0; i < all.count; i++) {
+        const channel *c = &all.items[i];
+        reason_before(r, c->first, "Wait %s // it has landed", c->shared);
+        tl_statement *last = edit_is_product(c->last) ? landing_of(c->last) : c->last;
+        while (last->next && last->next->kind == TL_RELEASE) last = last->next;
+        reason_after(r, last, "Release %s // the slot is free", c->shared);
+    }
     reason_forget_stages(r);
     reason_decide(r, "roles",
                   "one warp starts the copies of %d tiles and runs ahead as far as their slots are "

@@ -42,13 +42,11 @@ typedef struct names_of {
 } names_of;
 
 static bool is_length(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
-        for (int i = 0; i < s->parameter.axes.count; i++)
-            if (s->parameter.axes.items[i].extent->kind == TL_NAME &&
-                str_equal(s->parameter.axes.items[i].extent->text, name))
-                return true;
-    }
+    for (tl_tensor t = {0}; tl_next_tensor(kernel, &t);)
+        for (int i = 0; i < t.axes->count && !t.view; i++) {
+            const tl_expr *extent = t.axes->items[i].extent;
+            if (extent->kind == TL_NAME && str_equal(extent->text, name)) return true;
+        }
     return false;
 }
 
@@ -57,10 +55,10 @@ static holds_name find_name(void *context, const tl_expr *e) {
     tl_kernel *kernel = n->r->kernel;
     if (e->kind == TL_NAME && n->tile && tiles_axis(n->tile, e->text) >= 0)
         return (holds_name){HOLDS_PLACE, NULL, NULL};
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_INPUT && str_equal(s->parameter.name, e->text))
-            return (holds_name){e->kind == TL_NAME ? HOLDS_INPUT : HOLDS_UNKNOWN, NULL,
-                                s->parameter.condition};
+    tl_tensor t;
+    if (tl_find_tensor(kernel, e->text, &t) && t.statement->kind == TL_INPUT)
+        return (holds_name){e->kind == TL_NAME ? HOLDS_INPUT : HOLDS_UNKNOWN, NULL,
+                            t.statement->parameter.condition};
     if (is_grid_walk(kernel, e->text)) return (holds_name){HOLDS_COUNTER, NULL, NULL};
     if (is_length(kernel, e->text)) return (holds_name){HOLDS_LENGTH, NULL, NULL};
     tl_binding *let = edit_find_let(kernel, e->text, NULL);
@@ -115,27 +113,39 @@ bool scalar_number(reason *r, const tl_expr *e, double *value) {
     return number_at(r, e, value, 0);
 }
 
-static bool depends_on_walk(reason *r, const tl_expr *e, int depth) {
-    if (!e || depth > SCALAR_DEPTH_MAX) return false;
-    if (e->kind == TL_NAME) {
-        if (is_grid_walk(r->kernel, e->text)) return true;
-        tl_binding *let = edit_find_let(r->kernel, e->text, NULL);
-        return let && let->axes.count == 0 && depends_on_walk(r, let->value, depth + 1);
-    }
-    if (depends_on_walk(r, e->left, depth + 1) || depends_on_walk(r, e->right, depth + 1))
-        return true;
-    for (int i = 0; i < e->item_count; i++)
-        if (depends_on_walk(r, e->items[i], depth + 1)) return true;
-    return false;
+/* Names on the way through lets, which stand for one another. */
+typedef struct resolving {
+    reason *r;
+    str sought; /* empty: walks of the grid */
+    int depth;
+} resolving;
+
+static bool is_nothing_sought(void *context, const tl_expr *e) {
+    resolving *of = context;
+    if (e->kind != TL_NAME) return true;
+    bool is_sought = of->sought.length > 0 ? str_equal(e->text, of->sought)
+                                           : is_grid_walk(of->r->kernel, e->text);
+    if (is_sought) return false;
+    const tl_binding *let = edit_find_let(of->r->kernel, e->text, NULL);
+    if (!let || let->axes.count || of->depth == SCALAR_DEPTH_MAX) return true;
+    of->depth++;
+    bool is_none = tl_visit(let->value, is_nothing_sought, of);
+    of->depth--;
+    return is_none;
+}
+
+bool scalar_depends_on(reason *r, const tl_expr *e, str name) {
+    resolving of = {r, name, 0};
+    return !tl_visit(e, is_nothing_sought, &of);
 }
 
 bool scalar_depends_on_tile(reason *r, const tl_expr *e) {
-    return depends_on_walk(r, e, 0);
+    return scalar_depends_on(r, e, STR(""));
 }
 
 static bool mentions_loop(reason *r, const tl_expr *e) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_FOR && edit_expr_mentions(e, s->loop.name)) return true;
+        if (s->kind == TL_FOR && tl_expr_names(e, s->loop.name)) return true;
     return false;
 }
 
@@ -155,7 +165,7 @@ const char *scalar_name(reason *r, const tl_expr *e, const char *wanted, const c
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
             if (s->let.items[i].axes.count == 0 && tl_expr_equal(s->let.items[i].value, e))
                 return edit_z(r->memory, s->let.items[i].name);
-    const char *name = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, wanted));
+    const char *name = reason_fresh_z(r, "%s", wanted);
     tl_block let = tl_quote(r->memory, "let %s = %s // %s", name, edit_text(r->memory, e), comment);
     tl_statement *grid = scalar_grid(r->kernel);
     if (grid && !scalar_depends_on_tile(r, e)) edit_before(r->kernel, grid, let);

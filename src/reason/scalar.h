@@ -12,6 +12,8 @@ holds_value scalar_holds(reason *r, const tiles_tile *tile, const tl_expr *e);
 /* Surely above 0: literals, sizes, Inputs with `where x > 0`, products, quotients and sums of such.
  */
 bool scalar_is_positive(reason *r, const tl_expr *e);
+/* Does the name take part, directly or through lets? */
+bool scalar_depends_on(reason *r, const tl_expr *e, str name);
 /* Is it known per tile only: does a walk of the grid take part, directly or through lets? */
 bool scalar_depends_on_tile(reason *r, const tl_expr *e);
 bool scalar_number(reason *r, const tl_expr *e, double *value); /* known now */

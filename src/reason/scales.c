@@ -34,7 +34,7 @@ static bool is_factor(const tl_statement *s, str name) {
         return false;
     bool is_one = edit_operand_is(s, 0, name) != (multiplies && edit_operand_is(s, 1, name));
     const tl_expr *factor = is_one ? factor_of(s, name) : NULL;
-    return factor && !edit_expr_mentions(factor, name);
+    return factor && !tl_expr_names(factor, name);
 }
 
 static bool names_tile(const tl_kernel *kernel, const tl_expr *e, str *tile) {
@@ -50,7 +50,7 @@ static bool names_tile(const tl_kernel *kernel, const tl_expr *e, str *tile) {
 /* What it is made of stays as it is, and no index of the contracted axis takes part. */
 static bool may_pass(reason *r, const tl_statement *factor, const tl_expr *value, str contracted) {
     str tile;
-    if (edit_expr_mentions(value, contracted)) return false;
+    if (tl_expr_names(value, contracted)) return false;
     if (!names_tile(r->kernel, value, &tile)) return true;
     if (value->kind != TL_NAME) return false;
     const tl_symbol *symbol = tl_find_symbol(r->kernel, tile);
@@ -91,12 +91,12 @@ static bool read_uses(reason *r, scaled *x) {
 
 static bool is_named(tl_statement *s, str name) {
     return edit_reads(s, name) || edit_writes(s, name) ||
-           (s->kind == TL_COPY && edit_expr_mentions(s->copy.what, name));
+           (s->kind == TL_COPY && tl_expr_names(s->copy.what, name));
 }
 
 static bool is_in_parameters(const scaled *x, str index) {
     for (int i = 0; i < x->count; i++)
-        if (edit_expr_mentions(factor_of(x->factors[i], x->name), index)) return true;
+        if (tl_expr_names(factor_of(x->factors[i], x->name), index)) return true;
     return false;
 }
 
@@ -134,11 +134,10 @@ static void scale(reason *r, const scaled *x, tl_statement *at, str tile, str su
     for (int i = x->count - 1; i >= 0; i--) {
         const tl_statement *f = x->factors[i];
         bool adds = sum.length > 0 && i == x->count - 1;
-        edit_after(r->kernel, at,
-                   tl_quote(r->memory, "Compute %s %.*s, %s and %s %.*s",
-                            tl_operation_name(f->compute.operation), STR_ARGS(tile),
-                            edit_text(r->memory, factor_of(f, x->name)),
-                            adds ? "accumulate" : "get", STR_ARGS(adds ? sum : tile)));
+        reason_after(r, at, "Compute %s %.*s, %s and %s %.*s",
+                     tl_operation_name(f->compute.operation), STR_ARGS(tile),
+                     edit_text(r->memory, factor_of(f, x->name)), adds ? "accumulate" : "get",
+                     STR_ARGS(adds ? sum : tile));
     }
 }
 
@@ -153,8 +152,8 @@ static void pass_product(reason *r, const scaled *x, tl_statement *product) {
         scale(r, x, loop, sum, (str){0});
         return;
     }
-    str part = edit_fresh_name(r->kernel, r->memory, "T");
-    product->compute.target = tl_quote_expr(r->memory, "%.*s", STR_ARGS(part));
+    str part = reason_fresh(r, "T");
+    product->compute.target = tl_name_expr(r->memory, part);
     product->compute.target_kind = TL_GET;
     scale(r, x, product, part, sum);
 }
@@ -179,7 +178,7 @@ void reason_scales(reason *r) {
         if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL || s->copy.to != TL_REGISTER ||
             tl_type_bytes(tiles_tensor_type(r->kernel, s->copy.what->text)) != 1)
             continue;
-        scaled x = {.copy = s, .name = (s->copy.target ? s->copy.target : s->copy.what)->text};
+        scaled x = {.copy = s, .name = edit_copied_tile(s)};
         if (!read_uses(r, &x)) continue;
         pass_all(r, &x);
         reason_bind_alone(r, &scratch);

@@ -12,7 +12,6 @@
 #include <math.h>
 
 enum {
-    DEPTH_MAX = 64,       /* of lets that stand for one another */
     START_CLOCKS = 12000, /* from a launch until all blocks are busy, and from the first idle block
                              to the end */
     JOIN_CLOCKS = 3200,   /* the launch that puts results together, for any number of them */
@@ -28,33 +27,15 @@ typedef struct sharing {
     cost_result t;
 } sharing;
 
-static bool depends_on(reason *r, const tl_expr *e, str name, int deep) {
-    if (!e || deep > DEPTH_MAX) return false;
-    if (e->kind == TL_NAME) {
-        if (str_equal(e->text, name)) return true;
-        const tl_binding *let = edit_find_let(r->kernel, e->text, NULL);
-        return let && let->axes.count == 0 && depends_on(r, let->value, name, deep + 1);
-    }
-    if (depends_on(r, e->left, name, deep) || depends_on(r, e->right, name, deep)) return true;
-    for (int i = 0; i < e->item_count; i++)
-        if (depends_on(r, e->items[i], name, deep)) return true;
-    return false;
-}
-
-static bool cuts_a_loop(reason *r, str name) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_FOR && depends_on(r, s->loop.to, name, 0)) return true;
-    return false;
-}
-
 static bool find_length(reason *r, str *name) {
     const tl_statement *grid = scalar_grid(r->kernel);
     int64_t known;
     for (int i = 0; grid && i < grid->grid.count; i++) {
         const tl_expr *extent = grid->grid.items[i].extent;
         *name = extent->text;
-        if (extent->kind == TL_NAME && !reason_known(r, extent, &known) && cuts_a_loop(r, *name))
-            return true;
+        if (extent->kind != TL_NAME || reason_known(r, extent, &known)) continue;
+        for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+            if (s->kind == TL_FOR && scalar_depends_on(r, s->loop.to, *name)) return true;
     }
     return false;
 }
@@ -66,11 +47,11 @@ static bool read_cut(sharing *s, int64_t splits) {
     int64_t usual = 0;
     bool is_pinned = reason_let_integer(r, pin, &usual);
     if (is_pinned) edit_remove_let(r->kernel, str_from(pin));
-    reason_let(r, pin, splits, "");
+    reason_let(r, pin, splits);
     const cost_model *m = cost_read(r);
     if (m) s->t = cost_of(m, s->choice);
     edit_remove_let(r->kernel, str_from(pin));
-    if (is_pinned) reason_let(r, pin, usual, "");
+    if (is_pinned) reason_let(r, pin, usual);
     return m && s->t.fits && s->t.alone > 0;
 }
 

@@ -2,7 +2,7 @@
 #ifndef FLASHTL_REASON_SHARES_H
 #define FLASHTL_REASON_SHARES_H
 
-#include "reason/cost.h"
+#include "reason/cost_model.h"
 
 /* Says, for numbers of tiles, which length is fastest by the cost model; nothing where no such
  * length cuts a loop of few rows. The nominal lengths are still in the kernel.

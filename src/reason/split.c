@@ -53,7 +53,7 @@ static bool is_ahead(const tl_expr *e, str j, int64_t *n) {
  */
 static bool settles(const tl_expr *c, str j, limit *l, bool *holds) {
     if (c->kind != TL_BINARY || !is_ahead(c->left, j, &l->ahead)) return false;
-    if (edit_expr_mentions(c->right, j)) return false;
+    if (tl_expr_names(c->right, j)) return false;
     l->edge = c->right;
     *holds = c->operator== TL_LESS;
     return c->operator== TL_LESS || c->operator== TL_GREATER_EQUAL;
@@ -93,7 +93,7 @@ static void read_copy(split_plan *p, const tiles_list *tiles, const tl_statement
         int64_t length, size;
         if (spot->is_all || !spot->is_block) continue;
         if (!is_ahead(spot->at, p->loop->loop.name, &l.ahead)) continue;
-        const tiles_span *span = tiles_extent(tiles, tiles_axis_index(&axes->items[i]));
+        const tiles_span *span = tiles_extent(tiles, tl_axis_index(axes, i));
         if (!span) continue;
         if (reason_known(r, span->length, &length) && reason_known(r, span->extent, &size) &&
             size > 0 && length % size == 0)
@@ -162,12 +162,11 @@ static void append_settled(const split_plan *p, tl_block *to, tl_statement *pare
 }
 
 static str filled(const tl_statement *copy) {
-    return edit_bare(copy->copy.target ? copy->copy.target->text : copy->copy.what->text);
+    return edit_bare(edit_target_name(copy));
 }
 
 static const tl_statement *ring_of(const split_plan *p, const tl_statement *copy) {
-    const tl_statement *ring =
-        edit_find_allocation(p->r->kernel->body.first, filled(copy), TL_SHARED);
+    const tl_statement *ring = edit_shared_tile(p->r->kernel, filled(copy));
     return ring && ring->allocate.channel.length ? ring : NULL;
 }
 
@@ -276,24 +275,15 @@ static void split(const split_plan *p) {
                   name, steady, p->tests);
 }
 
-/* The role's only one: with several, each is short. */
-static bool has_one_role(reason *r) {
-    int count = 0;
-    for (tl_statement *s = r->kernel->body.first; s; s = s->next) count += s->kind == TL_ROLE;
-    return count == 1;
-}
-
 bool reason_split(reason *r) {
-    int64_t wanted = -1, after = 1;
-    reason_let_integer(r, "split", &wanted);
-    reason_let_integer(r, "copies_after", &after);
-    edit_remove_let(r->kernel, STR("split"));
-    edit_remove_let(r->kernel, STR("copies_after"));
+    int64_t wanted = reason_take(r, -1, "split"), after = reason_take(r, 1, "copies_after");
+    int roles = 0; /* with several, each is short */
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next) roles += s->kind == TL_ROLE;
     bool wants = wanted < 0 ? tiles_copy_async(r) : wanted > 0;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         bool is_main =
             s->kind == TL_FOR && !s->loop.is_grid_walk && s->parent && s->parent->kind == TL_ROLE;
-        if (!is_main || !has_one_role(r)) continue;
+        if (!is_main || roles != 1) continue;
         split_plan p = make_plan(r, s, after != 0);
         const char *j = edit_z(r->memory, s->loop.name);
         if (p.tests == 0) continue;

@@ -9,26 +9,24 @@
 
 /* --- uses ------------------------------------------------------------------------------------- */
 
-static bool uses_shared(const tl_statement *s, str name, str shared) {
-    if (s->kind == TL_COPY) return s->copy.from == TL_SHARED && str_equal(s->copy.what->text, name);
-    return edit_reads(s, shared);
-}
-
 static bool uses_within(tl_statement *s, str name, str shared) {
     for (tl_statement *t = s; t; t = tl_next(t, s))
-        if (uses_shared(t, name, shared)) return true;
+        if (t->kind == TL_COPY ? t->copy.from == TL_SHARED && str_equal(t->copy.what->text, name)
+                               : edit_reads(t, shared))
+            return true;
     return false;
 }
 
-bool stage_find_uses(tl_statement *copy, str name, str shared, tl_statement **first,
-                     tl_statement **last) {
+bool reason_find_uses(reason *r, tl_statement *copy, tl_statement **first, tl_statement **last) {
+    str name = edit_target_name(copy), shared = stage_shared_name(r, name);
     *first = *last = NULL;
     for (tl_statement *s = copy->next; s; s = s->next)
         if (uses_within(s, name, shared)) {
             *first = *first ? *first : s;
             *last = s;
         }
-    return *first != NULL;
+    return *first ||
+           reason_stuck(r, copy, "%.*s is copied and not used afterwards", STR_ARGS(name));
 }
 
 str stage_shared_name(reason *r, str name) {
@@ -41,20 +39,12 @@ static void make_async(reason *r, tl_statement *copy) {
     copy->copy.atom = STR("cp_async");
 }
 
-static void insert_before(reason *r, tl_statement *at, const char *text) {
-    edit_before(r->kernel, at, tl_quote(r->memory, "%s", text));
-}
-
-static void insert_after(reason *r, tl_statement *at, const char *text) {
-    edit_after(r->kernel, at, tl_quote(r->memory, "%s", text));
-}
-
 /* --- through registers, in place ----------------------------------------------------------------
  */
 
 void stage_allocate_lines(reason *r, const tl_statement *copy) {
     const char *name = edit_z(r->memory, edit_target_name(copy));
-    tl_statement *shared = edit_find_allocation(r->kernel->body.first, str_from(name), TL_SHARED);
+    tl_statement *shared = edit_shared_tile(r->kernel, str_from(name));
     str shape = {"", 0};
     for (int i = 0; i < shared->allocate.shape.count; i++)
         shape = str_format(r->memory, "%.*s%s%s", STR_ARGS(shape), i > 0 ? ", " : "",
@@ -64,11 +54,9 @@ void stage_allocate_lines(reason *r, const tl_statement *copy) {
         if (str_equal(s->allocate.names[0], str_from(name))) return;
     tl_statement *last = role->role.body.first;
     while (last->next && last->next->kind == TL_ALLOCATE) last = last->next;
-    insert_after(
-        r, last,
-        reason_say(r, "Allocate %s in register %s (%.*s) as lines // in transit, 16 bytes a lane",
-                   name, tl_type_name(tiles_tensor_type(r->kernel, copy->copy.what->text)),
-                   STR_ARGS(shape)));
+    reason_after(
+        r, last, "Allocate %s in register %s (%.*s) as lines // in transit, 16 bytes a lane", name,
+        tl_type_name(tiles_tensor_type(r->kernel, copy->copy.what->text)), STR_ARGS(shape));
 }
 
 /* Elements of 8 bits widen there. */
@@ -76,9 +64,8 @@ static void widen_in_place(reason *r, tl_statement *copy) {
     if (!tiles_widens(r->kernel, copy)) return;
     stage_allocate_lines(r, copy);
     copy->copy.to = TL_REGISTER;
-    insert_after(r, copy,
-                 reason_say(r, "Copy %.*s from register to shared // exact in 16 bits",
-                            STR_ARGS(edit_target_name(copy))));
+    reason_after(r, copy, "Copy %.*s from register to shared // exact in 16 bits",
+                 STR_ARGS(edit_target_name(copy)));
 }
 
 /* --- tiles copied outside of loops ------------------------------------------------------------ */
@@ -86,13 +73,10 @@ static void widen_in_place(reason *r, tl_statement *copy) {
 static bool stage_standing(reason *r, tl_statement *copy) {
     str name = edit_target_name(copy), shared = stage_shared_name(r, name);
     tl_statement *first, *last;
-    if (!stage_find_uses(copy, name, shared, &first, &last))
-        return reason_stuck(r, copy, "%.*s is copied and not used afterwards", STR_ARGS(name));
+    if (!reason_find_uses(r, copy, &first, &last)) return false;
     if (!tiles_widens(r->kernel, copy)) make_async(r, copy);
-    insert_before(r, first,
-                  reason_say(r, "Wait %.*s // it has landed, for all warps", STR_ARGS(shared)));
-    insert_after(r, last,
-                 reason_say(r, "Release %.*s // nothing reads it any more", STR_ARGS(shared)));
+    reason_before(r, first, "Wait %.*s // it has landed, for all warps", STR_ARGS(shared));
+    reason_after(r, last, "Release %.*s // nothing reads it any more", STR_ARGS(shared));
     widen_in_place(r, copy);
     return true;
 }
@@ -111,9 +95,8 @@ static bool stage_stored(reason *r, tl_statement *copy) {
         }
     if (!first)
         return reason_stuck(r, copy, "no product takes %.*s from shared memory", STR_ARGS(name));
-    insert_before(r, first, reason_say(r, "Wait %.*s // all of it is there", STR_ARGS(name)));
-    insert_after(r, last,
-                 reason_say(r, "Release %.*s // nothing reads it any more", STR_ARGS(name)));
+    reason_before(r, first, "Wait %.*s // all of it is there", STR_ARGS(name));
+    reason_after(r, last, "Release %.*s // nothing reads it any more", STR_ARGS(name));
     return true;
 }
 
@@ -123,11 +106,9 @@ bool stage_is_fill(const tl_statement *s) {
 
 /* --- loops ------------------------------------------------------------------------------------ */
 
-static int64_t stages_of(reason *r, str name) {
-    int64_t stages = 2;
-    reason_let_integer(r, "stages", &stages);
-    reason_let_integer(r, reason_say(r, "%.*s_stages", STR_ARGS(name)), &stages);
-    return tiles_copy_async(r) ? stages : 1;
+int64_t reason_stages(reason *r, str tile, int64_t otherwise) {
+    otherwise = reason_decided(r, otherwise, "stages");
+    return reason_decided(r, otherwise, "%.*s_stages", STR_ARGS(tile));
 }
 
 /* Is the bound `max(1, ...)`, or `max(first + 1, ...)`, or a positive number? */
@@ -153,7 +134,9 @@ static bool add_channel(reason *r, stage_loop *l, tl_statement *copy) {
         return reason_stuck(r, copy, "more than %d tiles are copied in one loop",
                             STAGE_CHANNELS_MAX);
     str name = edit_target_name(copy);
-    stage_channel c = {.name = edit_z(r->memory, name), .copy = copy, .stages = stages_of(r, name)};
+    stage_channel c = {.name = edit_z(r->memory, name),
+                       .copy = copy,
+                       .stages = tiles_copy_async(r) ? reason_stages(r, name, 2) : 1};
     c.shared = edit_z(r->memory, stage_shared_name(r, name));
     if (c.stages < 1 || c.stages > STAGES_MAX)
         return reason_stuck(r, copy, "%s cannot have %lld stages; 1 to %d are possible", c.name,
@@ -161,8 +144,7 @@ static bool add_channel(reason *r, stage_loop *l, tl_statement *copy) {
     for (int i = 0; i < l->count; i++)
         if (str_equal(str_from(l->channels[i].name), name))
             return reason_stuck(r, copy, "%s is copied twice in one iteration", c.name);
-    if (!stage_find_uses(copy, name, str_from(c.shared), &c.first_use, &c.last_use))
-        return reason_stuck(r, copy, "%s is copied and not used afterwards", c.name);
+    if (!reason_find_uses(r, copy, &c.first_use, &c.last_use)) return false;
     int at = l->count++;
     for (; at > 0 && edit_is_before(r->kernel, c.first_use, l->channels[at - 1].first_use); at--)
         l->channels[at] = l->channels[at - 1];
@@ -318,10 +300,9 @@ static void refill_heads(reason *r, stage_loop *l) {
 static void write_waits(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++) {
         const stage_channel *c = &l->channels[i];
-        insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
+        reason_after(r, c->last_use, "Release %s // the slot is free", c->shared);
         if (!c->is_head)
-            insert_before(r, c->first_use,
-                          reason_say(r, "Wait %s // this block's tile has landed", c->shared));
+            reason_before(r, c->first_use, "Wait %s // this block's tile has landed", c->shared);
     }
 }
 
@@ -332,9 +313,8 @@ static void write_async(reason *r, stage_loop *l) {
     tl_statement *first = l->loop->loop.body.first;
     for (int i = 0; i < l->count; i++)
         if (l->channels[i].is_head)
-            insert_before(r, first,
-                          reason_say(r, "Wait %s // this block's tile has landed, for all warps",
-                                     l->channels[i].shared));
+            reason_before(r, first, "Wait %s // this block's tile has landed, for all warps",
+                          l->channels[i].shared);
     edit_before(r->kernel, first, head_copies(r, l));
     if (l->is_lone) refill_alone(r, l);
     else refill_heads(r, l);
@@ -367,11 +347,10 @@ static void write_staged(reason *r, stage_loop *l) {
     tl_statement *loaded = NULL; /* the next block is loaded after this: it goes to registers */
     for (int i = 0; i < l->count; i++) {
         const stage_channel *c = &l->channels[i];
-        insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
+        reason_after(r, c->last_use, "Release %s // the slot is free", c->shared);
         if (c->is_head && (!loaded || edit_is_before(r->kernel, loaded, c->first_use)))
             loaded = c->first_use;
-        if (c->is_head)
-            insert_before(r, body, reason_say(r, "Copy %s from register to shared", c->name));
+        if (c->is_head) reason_before(r, body, "Copy %s from register to shared", c->name);
     }
     for (int i = 0; i < l->count; i++) {
         const stage_channel *c = &l->channels[i];
@@ -379,19 +358,15 @@ static void write_staged(reason *r, stage_loop *l) {
         tl_block load = {0};
         append(&load, load_ahead(r, l, c, l->variable, 0, "overlaps the products before its use"));
         edit_before(r->kernel, body, load);
-        insert_before(
-            r, c->first_use,
-            reason_say(r,
-                       "Copy %s from register to shared\nWait %s // this block's tile has landed",
-                       c->name, c->shared));
+        reason_before(r, c->first_use,
+                      "Copy %s from register to shared\nWait %s // this block's tile has landed",
+                      c->name, c->shared);
     }
     tl_block next = {0};
     for (int i = 0; i < l->count; i++) {
         const stage_channel *c = &l->channels[i];
         if (!c->is_head) continue;
-        insert_before(
-            r, body,
-            reason_say(r, "Wait %s // this block's tile has landed, for all warps", c->shared));
+        reason_before(r, body, "Wait %s // this block's tile has landed, for all warps", c->shared);
         append(&next, load_ahead(r, l, c, l->variable, 1, "of the next block"));
     }
     next = stage_under(r, stage_block_exists(r, l, l->variable, 1), next);
@@ -417,29 +392,15 @@ static bool has_fragments(const stage_loop *l) {
 static void write_plain(reason *r, stage_loop *l) {
     for (int i = 0; i < l->count; i++) {
         const stage_channel *c = &l->channels[i];
-        insert_after(r, c->last_use, reason_say(r, "Release %s // the slot is free", c->shared));
+        reason_after(r, c->last_use, "Release %s // the slot is free", c->shared);
         edit_move_before(r->kernel, c->first_use, c->copy);
-        insert_before(
-            r, c->first_use,
-            reason_say(r, "Wait %s // this block's tile has landed, for all warps", c->shared));
+        reason_before(r, c->first_use, "Wait %s // this block's tile has landed, for all warps",
+                      c->shared);
         widen_in_place(r, c->copy);
     }
 }
 
 /* --- bytes used twice ------------------------------------------------------------------------- */
-
-static const tl_statement *find_sync(const reason *r, tl_statement_kind kind, str shared) {
-    const tl_statement *found = NULL;
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == kind && str_equal(s->sync.what->text, shared)) found = s;
-    return found;
-}
-
-static bool is_host(const reason *r, str shared) {
-    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ALLOCATE && str_equal(s->allocate.in_place_of, shared)) return true;
-    return false;
-}
 
 /* The last tile that a loop after 's' stores, and that hosts nothing yet. */
 static tl_statement *find_host(reason *r, const tl_statement *s) {
@@ -447,8 +408,8 @@ static tl_statement *find_host(reason *r, const tl_statement *s) {
     for (tl_statement *t = s->next; t && !host; t = t->next)
         for (tl_statement *u = t->kind == TL_FOR ? t->loop.body.first : NULL; u; u = u->next) {
             bool is_store = u->kind == TL_COPY && u->copy.to == TL_SHARED && !u->copy.is_async;
-            if (is_store && !is_host(r, stage_shared_name(r, u->copy.what->text)))
-                host = edit_find_allocation(r->kernel->body.first, u->copy.what->text, TL_SHARED);
+            if (is_store && !edit_is_host(r->kernel, u->copy.what->text))
+                host = edit_shared_tile(r->kernel, u->copy.what->text);
         }
     return host;
 }
@@ -462,9 +423,9 @@ static void share_bytes(reason *r) {
         if (s->kind != TL_ALLOCATE || s->allocate.space != TL_SHARED ||
             s->allocate.in_place_of.length > 0)
             continue;
-        str shared = stage_shared_name(r, s->allocate.names[0]);
-        const tl_statement *release = find_sync(r, TL_RELEASE, shared);
-        if (!release || release->parent->kind != TL_ROLE || is_host(r, shared)) continue;
+        str name = s->allocate.names[0];
+        const tl_statement *release = edit_last_release(r->kernel, name);
+        if (!release || release->parent->kind != TL_ROLE || edit_is_host(r->kernel, name)) continue;
         tl_statement *host = find_host(r, release);
         if (!host || host == s) continue;
         s->allocate.in_place_of = stage_shared_name(r, host->allocate.names[0]);
@@ -495,32 +456,14 @@ static bool stage_one(reason *r, tl_statement *loop) {
     choose_heads(&l);
     for (int i = 0; i < l.count; i++) {
         const stage_channel *c = &l.channels[i];
-        tl_statement *allocation =
-            edit_find_allocation(r->kernel->body.first, str_from(c->name), TL_SHARED);
+        tl_statement *allocation = edit_shared_tile(r->kernel, str_from(c->name));
         if (c->stages > 1)
             allocation->allocate.stages = tl_quote_expr(r->memory, "%lld", (long long)c->stages);
     }
-    int64_t ahead = 1;
-    reason_let_integer(r, "copies_ahead", &ahead);
     if (tiles_copy_async(r)) write_async(r, &l);
-    else if (ahead == 0 || has_fragments(&l)) write_plain(r, &l);
+    else if (!reason_decided(r, 1, "copies_ahead") || has_fragments(&l)) write_plain(r, &l);
     else write_staged(r, &l);
     stage_vectors_first(r, loop);
-    return true;
-}
-
-static bool stage_loops(reason *r) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_FOR && !stage_one(r, s)) return false;
-    return true;
-}
-
-static bool stage_others(reason *r) {
-    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
-        next = tl_next(s, NULL);
-        if (!stage_is_fill(s)) continue;
-        if (s->parent->kind == TL_ROLE && !stage_standing(r, s)) return false;
-    }
     return true;
 }
 
@@ -538,7 +481,12 @@ bool reason_stage(reason *r) {
     if (warpgroups_role(r->kernel)) return true; /* pass roles has done it */
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (edit_is_store(s) && !stage_stored(r, s)) return false;
-    if (!stage_loops(r) || !stage_others(r)) return false;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_FOR && !stage_one(r, s)) return false;
+    for (tl_statement *s = r->kernel->body.first, *next; s; s = next) {
+        next = tl_next(s, NULL);
+        if (stage_is_fill(s) && s->parent->kind == TL_ROLE && !stage_standing(r, s)) return false;
+    }
     if (!tiles_copy_async(r)) share_bytes(r);
     reason_forget_stages(r);
     return true;

@@ -37,11 +37,6 @@ tl_statement *stage_prologue_point(const stage_loop *l);
 
 /* A copy from global to shared memory. */
 bool stage_is_fill(const tl_statement *s);
-/* The first and the last statement after the copy, in its block, that use the tile or have a use in
- * them. False: there is none.
- */
-bool stage_find_uses(tl_statement *copy, str name, str shared, tl_statement **first,
-                     tl_statement **last);
 str stage_shared_name(reason *r, str name); /* K_shared */
 /* A tile of the copy's own type in registers, as lines: what passes through. */
 void stage_allocate_lines(reason *r, const tl_statement *copy);

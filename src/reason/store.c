@@ -11,10 +11,6 @@
  */
 #include "reason/place.h"
 
-static bool is_loop_that_writes(tl_statement *s, str name) {
-    return s->kind == TL_FOR && edit_writes_within(s, name);
-}
-
 /* Where the product's operand is complete, and stays so until the product: after the last statement
  * that writes it, or, where a round before did, at the beginning of this one.
  */
@@ -29,7 +25,8 @@ static store_point find_point(tl_kernel *kernel, tl_statement *product, str name
         for (tl_statement *s = edit_block_of(kernel, point.before)->first; s != point.before;
              s = s->next)
             if (edit_writes_within(s, name)) point.after = s;
-        if (point.after || !point.before->parent || is_loop_that_writes(point.before->parent, name))
+        tl_statement *around = point.before->parent;
+        if (point.after || !around || (around->kind == TL_FOR && edit_writes_within(around, name)))
             return point;
     }
 }
@@ -49,7 +46,7 @@ static void take(reason *r, tl_statement *at, bool (*takes)(const tl_statement *
     for (tl_statement *s = at; s; s = s->next) {
         for (int i = 0; i < 2; i++)
             if (takes(s, i) && edit_operand_is(s, i, name))
-                s->compute.operands[i].value = tl_quote_expr(r->memory, "%.*s", STR_ARGS(other));
+                s->compute.operands[i].value = tl_name_expr(r->memory, other);
         if (edit_writes_within(s, name)) return;
         tl_block *body = tl_statement_body(s);
         if (body) take(r, body->first, takes, name, other);
@@ -68,7 +65,7 @@ static str name_stored(reason *r, stored_tiles *tiles, str name, const char *suf
     for (int i = 0; i < tiles->count; i++)
         if (str_equal(tiles->items[i].name, name)) return tiles->items[i].stored;
     const char *wanted = reason_say(r, "%.*s_%s", STR_ARGS(name), suffix);
-    stored_tile one = {name, edit_fresh_name(r->kernel, r->memory, wanted)};
+    stored_tile one = {name, reason_fresh(r, "%s", wanted)};
     list_push(r->memory, tiles, one);
     return one.stored;
 }
@@ -83,19 +80,13 @@ static bool refuse_copies(reason *r) {
     return true;
 }
 
-static tl_statement *put_copy(reason *r, tl_statement *product, str name, tl_block copy) {
+/* The operand gets a tile of its own name, which products take. */
+static void separate(reason *r, tl_statement *product, str name, str other,
+                     bool (*takes)(const tl_statement *s, int operand), tl_block copy) {
     store_point point = find_point(r->kernel, product, name);
     if (point.after) edit_after(r->kernel, point.after, copy);
     else edit_before(r->kernel, point.before, copy);
-    return point.before;
-}
-
-static void store_operand(reason *r, stored_tiles *tiles, tl_statement *product, str name) {
-    str stored = name_stored(r, tiles, name, "stored");
-    tl_block copy = tl_quote(
-        r->memory, "Copy %.*s from register to shared and get %.*s // rounded, for all warps",
-        STR_ARGS(name), STR_ARGS(stored));
-    take(r, put_copy(r, product, name, copy), takes_stored, name, stored);
+    take(r, point.before, takes, name, other);
 }
 
 /* --- left operands ---------------------------------------------------------------------------- */
@@ -114,31 +105,28 @@ static bool is_rounded_often(reason *r, str name) {
     return load && load->copy.to == TL_REGISTER && count > 1;
 }
 
-static void separate_left(reason *r, stored_tiles *tiles, tl_statement *product, str name) {
-    str left = name_stored(r, tiles, name, "left");
-    tl_block cast = tl_quote(r->memory, "Compute Cast %.*s and get %.*s // a left operand",
-                             STR_ARGS(name), STR_ARGS(left));
-    take(r, put_copy(r, product, name, cast), takes_left, name, left);
-}
-
-static void separate_lefts(reason *r) {
-    stored_tiles tiles = {0};
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        str name = takes_left(s, 0) ? edit_operand_name(s, 0) : (str){"", 0};
-        if (name.length > 0 && is_rounded_often(r, name)) separate_left(r, &tiles, s, name);
-    }
-}
-
 bool reason_store(reason *r) {
     if (!refuse_copies(r)) return false;
-    stored_tiles tiles = {0};
+    stored_tiles tiles = {0}, lefts = {0};
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         for (int i = 0; i < 2; i++) {
             str name = takes_stored(s, i) ? edit_operand_name(s, i) : (str){"", 0};
-            if (name.length > 0 && edit_is_computed(r->kernel, name))
-                store_operand(r, &tiles, s, name);
+            if (name.length == 0 || !edit_is_computed(r->kernel, name)) continue;
+            str stored = name_stored(r, &tiles, name, "stored");
+            separate(r, s, name, stored, takes_stored,
+                     tl_quote(r->memory,
+                              "Copy %.*s from register to shared and get %.*s // rounded, for all "
+                              "warps",
+                              STR_ARGS(name), STR_ARGS(stored)));
         }
-    separate_lefts(r);
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        str name = takes_left(s, 0) ? edit_operand_name(s, 0) : (str){"", 0};
+        if (name.length == 0 || !is_rounded_often(r, name)) continue;
+        str left = name_stored(r, &lefts, name, "left");
+        separate(r, s, name, left, takes_left,
+                 tl_quote(r->memory, "Compute Cast %.*s and get %.*s // a left operand",
+                          STR_ARGS(name), STR_ARGS(left)));
+    }
     for (int i = 0; i < tiles.count; i++)
         reason_decide(r, "operands",
                       "%.*s is computed; products take it from shared memory, as %.*s",

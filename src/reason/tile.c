@@ -1,7 +1,7 @@
 /* Pass tile: tile sizes, warps and stages from budgets and the cost model; then the loops' bounds.
  */
 #include "reason/bounds.h"
-#include "reason/cost.h"
+#include "reason/cost_model.h"
 #include "reason/narrow.h"
 #include "reason/nominal.h"
 #include "reason/panels.h"
@@ -50,46 +50,36 @@ static void try_choice(search *s, const cost_choice *choice) {
 
 /* --- stages ----------------------------------------------------------------------------------- */
 
-static int64_t read_stages(search *s, int tile) {
-    int64_t stages = 0;
-    str name = cost_plan(s->model)->roles[tile].tile->name;
-    reason_let_integer(s->r, "stages", &stages);
-    reason_let_integer(
-        s->r, edit_z(s->r->memory, str_format(s->r->memory, "%.*s_stages", STR_ARGS(name))),
-        &stages);
-    return stages;
-}
-
 /* The kernel as it is now, and what is pinned for its tiles. False: reported. */
 static bool read_model(search *s) {
     s->model = cost_read(s->r);
     if (!s->model) return false;
-    int count = cost_plan(s->model)->count;
+    int count = s->model->plan.count;
     s->pinned_stages = arena_array(s->r->memory, int64_t, count + 1);
-    for (int i = 0; i < count; i++) s->pinned_stages[i] = read_stages(s, i);
-    s->pinned_casts = s->pinned_panels = 0, s->pinned_ahead = -1;
-    reason_let_integer(s->r, "casts", &s->pinned_casts);
-    reason_let_integer(s->r, "panel_bytes", &s->pinned_panels);
-    reason_let_integer(s->r, "copies_ahead", &s->pinned_ahead);
+    for (int i = 0; i < count; i++)
+        s->pinned_stages[i] = reason_stages(s->r, s->model->plan.roles[i].tile->name, 0);
+    s->pinned_casts = reason_decided(s->r, 0, "casts");
+    s->pinned_panels = reason_decided(s->r, 0, "panel_bytes");
+    s->pinned_ahead = reason_decided(s->r, -1, "copies_ahead");
     return true;
 }
 
 /* All two; all three (loops whose tiles meet in one product); first two, others one; all one. */
 static void try_stages(search *s, cost_choice *choice) {
     bool is_async = tiles_copy_async(s->r);
-    int count = cost_channel_count(s->model);
-    bool all_heads = count > 0 && cost_channel_is_head(s->model, count - 1);
+    int count = s->model->channel_count;
+    bool all_heads = count > 0 && s->model->channel_is_head[count - 1];
     for (int form = 0; form < 4; form++) {
         if ((!is_async && form != 3) || (form == 1 && !all_heads) || (form == 2 && all_heads) ||
             (count == 0 && form != 3))
             continue;
         for (int i = 0; i < count; i++) {
-            int tile = cost_channel_tile(s->model, i);
+            int tile = s->model->channels[i];
             int64_t stages = s->pinned_stages[tile];
             if (stages == 0)
                 stages = form == 0   ? 2
                          : form == 1 ? 3
-                         : form == 2 ? (cost_channel_is_head(s->model, i) ? 2 : 1)
+                         : form == 2 ? (s->model->channel_is_head[i] ? 2 : 1)
                                      : 1;
             choice->stages[tile] = stages;
         }
@@ -105,19 +95,19 @@ static void try_stages(search *s, cost_choice *choice) {
 
 /* -1: not pinned. */
 static int pinned_hold(search *s) {
-    const place_plan *plan = cost_plan(s->model);
+    const place_plan *plan = &s->model->plan;
     for (int i = 0; i < plan->count; i++) {
         int64_t value;
-        str name =
-            str_format(s->r->memory, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
-        if (reason_let_integer(s->r, edit_z(s->r->memory, name), &value)) return value != 0;
+        str name = plan->roles[i].tile->name;
+        if (reason_let_integer(s->r, reason_say(s->r, "%.*s_in_registers", STR_ARGS(name)), &value))
+            return value != 0;
     }
     return -1;
 }
 
 static void try_holds(search *s, cost_choice *choice, int pinned) {
-    for (int holds = 0; holds < (cost_can_hold(s->model) ? 2 : 1); holds++) {
-        if (cost_can_hold(s->model) && pinned >= 0 && holds != pinned) continue;
+    for (int holds = 0; holds < (s->model->can_hold ? 2 : 1); holds++) {
+        if (s->model->can_hold && pinned >= 0 && holds != pinned) continue;
         choice->holds = holds;
         try_stages(s, choice);
     }
@@ -131,7 +121,7 @@ static void try_holds(search *s, cost_choice *choice, int pinned) {
  */
 static void try_rings(search *s, cost_choice *choice) {
     enum { LEAST = 2, MOST = 4 };
-    const place_plan *plan = cost_plan(s->model);
+    const place_plan *plan = &s->model->plan;
     bool is_short = tiles_multiplies_bytes(s->r->kernel);
     for (int64_t more = 0; more <= MOST - LEAST; more++)
         for (int64_t standing = 2; standing >= 1; standing--) {
@@ -163,7 +153,7 @@ static int list_wide_sizes(const cost_model *model, int open, const int64_t **va
     static const int64_t columns[] = {256, 224, 192, 176, 160, 144, 128,
                                       112, 96,  80,  64,  48,  32,  16};
     static const int64_t inner[] = {128, 64, 32};
-    bool is_rows = cost_open_is_rows(model, open), is_inner = cost_open_is_inner(model, open);
+    bool is_rows = model->open_is_rows[open], is_inner = model->open_is_inner[open];
     *values = is_rows ? rows : is_inner ? inner : columns;
     return is_rows || is_inner ? 3 : (int)(sizeof columns / sizeof *columns);
 }
@@ -174,12 +164,12 @@ static void try_panels(search *s, cost_choice *choice) {
     for (int64_t bytes = PANELS_MOST_BYTES; bytes >= PANELS_LEAST_BYTES; bytes /= 2) {
         choice->panel_bytes = pinned > 0 ? pinned : bytes;
         try_casts(s, choice);
-        if (pinned > 0 || !cost_may_open_panels(s->model)) break;
+        if (pinned > 0 || !s->model->may_open_panels) break;
     }
 }
 
 static void try_warpgroups(search *s, cost_choice *choice, int open) {
-    if (open < cost_open_count(s->model)) {
+    if (open < s->model->open_count) {
         const int64_t *values;
         int count = list_wide_sizes(s->model, open, &values);
         for (int i = 0; i < count; i++) {
@@ -201,7 +191,7 @@ static void try_warpgroups(search *s, cost_choice *choice, int open) {
  */
 static bool try_padded(search *s) {
     cost_choice choice = {0};
-    warpgroups_padding padding = warpgroups_pad(s->r, cost_plan(s->model));
+    warpgroups_padding padding = warpgroups_pad(s->r, &s->model->plan);
     if (padding.axes.count > 0 && !read_model(s)) return false;
     try_warpgroups(s, &choice, 0);
     if (s->ways.kept_count > 0) {
@@ -213,8 +203,7 @@ static bool try_padded(search *s) {
 }
 
 static bool panel_bytes_are_known(reason *r) {
-    int64_t bytes = PANELS_MOST_BYTES;
-    reason_let_integer(r, "panel_bytes", &bytes);
+    int64_t bytes = reason_decided(r, PANELS_MOST_BYTES, "panel_bytes");
     return panels_dividing(bytes) == bytes ||
            reason_stuck(r, NULL, "panels of warpgroups have 32, 64 or 128 bytes, not %lld",
                         (long long)bytes);
@@ -229,7 +218,7 @@ static bool asks_for_warps(search *s) {
 
 /* After so many cuts of warpgroups were refused, warps are tried. */
 static bool leaves_warpgroups(search *s) {
-    if (s->way < WARPGROUP_WAYS || warpgroups_refusal(s->r, cost_plan(s->model))) return false;
+    if (s->way < WARPGROUP_WAYS || warpgroups_refusal(s->r, &s->model->plan)) return false;
     s->way -= WARPGROUP_WAYS;
     return true;
 }
@@ -249,11 +238,11 @@ static bool try_bytes(search *s) {
     if (wanted >= 0 && wanted != WIDE && wanted != NARROW)
         return reason_stuck(r, NULL, "products take operands of 8 or 16 bits, not %lld",
                             (long long)wanted);
-    if (wanted == NARROW && !narrow_are_multiplied(cost_plan(s->model)))
+    if (wanted == NARROW && !narrow_are_multiplied(&s->model->plan))
         return reason_stuck(r, NULL, "no product of kernel %.*s has operands of 8 bits",
                             STR_ARGS(r->kernel->name));
-    if (!narrow_are_multiplied(cost_plan(s->model))) return true;
-    const char *why = narrow_refusal(r, cost_plan(s->model));
+    if (!narrow_are_multiplied(&s->model->plan)) return true;
+    const char *why = narrow_refusal(r, &s->model->plan);
     if (!why && wanted == WIDE) why = reason_pin_word(r, "products");
     if (!why && (s->pinned_warpgroups == 0 || (s->pinned_warpgroups < 0 && asks_for_warps(s))))
         why = "warps of this GPU have no such products";
@@ -262,9 +251,9 @@ static bool try_bytes(search *s) {
         why = "what was made of them was refused";
     }
     if (!why) {
-        reason_let(r, "products", NARROW, "");
+        reason_let(r, "products", NARROW);
         if (!read_model(s)) return false;
-        why = warpgroups_refusal(r, cost_plan(s->model));
+        why = warpgroups_refusal(r, &s->model->plan);
         if (!why && !try_padded(s)) return false;
         if (!why && s->ways.kept_count == 0) why = "no tile sizes fit";
     }
@@ -285,8 +274,7 @@ static bool try_bytes(search *s) {
 /* Tries warpgroups where they may be. False when they are pinned and cannot be. */
 static bool choose_class(search *s) {
     reason *r = s->r;
-    s->pinned_warpgroups = -1; /* open */
-    reason_let_integer(r, "warpgroups", &s->pinned_warpgroups);
+    s->pinned_warpgroups = reason_decided(r, -1, "warpgroups"); /* -1: open */
     if (!try_bytes(s)) return false;
     if (s->ways.kept_count > 0) return true;
     if (s->pinned_warpgroups == 0 || (s->pinned_warpgroups < 0 && asks_for_warps(s))) return true;
@@ -296,7 +284,7 @@ static bool choose_class(search *s) {
         return reason_stuck(r, NULL, "1 to %d warpgroups can compute, not %lld", WARPGROUPS_MAX,
                             (long long)s->pinned_warpgroups);
     if (!panel_bytes_are_known(r)) return false;
-    const char *why = warpgroups_refusal(r, cost_plan(s->model));
+    const char *why = warpgroups_refusal(r, &s->model->plan);
     if (why && is_pinned)
         return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
     if (!why) {
@@ -306,7 +294,7 @@ static bool choose_class(search *s) {
               "multiples of 16, and others that are multiples of 8 up to 256";
         if (is_pinned) return reason_stuck(r, NULL, "%s", why);
     }
-    if (cost_has_products(s->model) && gpu_has(r->target, GPU_FEATURE_wgmma))
+    if (s->model->has_products && gpu_has(r->target, GPU_FEATURE_wgmma))
         reason_decide(r, "class", "warps issue their products themselves: %s", why);
     return true;
 }
@@ -325,14 +313,14 @@ static int list_sizes(const cost_model *model, int open, const int64_t **values)
     static const int64_t rows[] = {256, 192, 128, 64, 32, 16};
     static const int64_t columns[] = {256, 128, 96, 64, 48, 32, 16};
     static const int64_t inner[] = {64, 32, 16};
-    bool is_rows = cost_open_is_rows(model, open);
-    bool is_inner = cost_open_is_inner(model, open) && cost_has_products(model);
+    bool is_rows = model->open_is_rows[open];
+    bool is_inner = model->open_is_inner[open] && model->has_products;
     *values = is_rows ? rows : is_inner ? inner : columns;
     return is_rows ? 6 : is_inner ? 3 : 7;
 }
 
 static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
-    if (open == COST_OPEN_MAX || open == cost_open_count(s->model)) {
+    if (open == COST_OPEN_MAX || open == s->model->open_count) {
         try_warps(s, choice, pinned);
         return;
     }
@@ -367,22 +355,22 @@ static void offer_warpgroups(search *s) {
                          panels[] = {32, 64, 128};
     reason *r = s->r;
     const cost_choice *c = &s->ways.kept[0].choice;
-    const place_plan *plan = cost_plan(s->model);
+    const place_plan *plan = &s->model->plan;
     reason_offers_choice(r, "warpgroups", c->warpgroups, groups, 4);
-    for (int i = 0; i < cost_open_count(s->model); i++) {
+    for (int i = 0; i < s->model->open_count; i++) {
         const int64_t *values;
         int count = list_wide_sizes(s->model, i, &values);
-        reason_offers_choice(r, edit_z(r->memory, cost_open_name(s->model, i)), c->sizes[i], values,
+        reason_offers_choice(r, edit_z(r->memory, s->model->open_names[i]), c->sizes[i], values,
                              count);
     }
     for (int i = 0; i < plan->count; i++) {
         if (!plan->roles[i].in_shared) continue;
-        str name = str_format(r->memory, "%.*s_stages", STR_ARGS(plan->roles[i].tile->name));
-        reason_offers_choice(r, edit_z(r->memory, name), c->stages[i], stages, 4);
+        const char *name = reason_say(r, "%.*s_stages", STR_ARGS(plan->roles[i].tile->name));
+        reason_offers_choice(r, name, c->stages[i], stages, 4);
     }
     for (int i = 0; i < plan->count; i++)
         if (plan->roles[i].has_cast) reason_offers_choice(r, "casts", c->casts, casts, 2);
-    if (cost_may_open_panels(s->model))
+    if (s->model->may_open_panels)
         reason_offers_choice(r, "panel_bytes", c->panel_bytes, panels, 3);
 }
 
@@ -395,27 +383,27 @@ static void offer_choice(search *s) {
     static const int64_t warps[] = {4, 8, 16}, stages[] = {1, 2, 3, 4};
     reason *r = s->r;
     const cost_choice *c = &s->ways.kept[0].choice;
-    for (int i = 0; i < cost_open_count(s->model); i++) {
+    for (int i = 0; i < s->model->open_count; i++) {
         const int64_t *values;
         int count = list_sizes(s->model, i, &values);
-        reason_offers_choice(r, edit_z(r->memory, cost_open_name(s->model, i)), c->sizes[i], values,
+        reason_offers_choice(r, edit_z(r->memory, s->model->open_names[i]), c->sizes[i], values,
                              count);
     }
     reason_offers_choice(r, "warps", c->warps, warps, 3);
     bool is_async = tiles_copy_async(r);
-    const place_plan *plan = cost_plan(s->model);
-    for (int i = 0; i < cost_channel_count(s->model); i++) {
-        int tile = cost_channel_tile(s->model, i);
-        str name = str_format(r->memory, "%.*s_stages", STR_ARGS(plan->roles[tile].tile->name));
-        reason_offers_choice(r, edit_z(r->memory, name), c->stages[tile], stages, is_async ? 4 : 1);
+    const place_plan *plan = &s->model->plan;
+    for (int i = 0; i < s->model->channel_count; i++) {
+        int tile = s->model->channels[i];
+        const char *name = reason_say(r, "%.*s_stages", STR_ARGS(plan->roles[tile].tile->name));
+        reason_offers_choice(r, name, c->stages[tile], stages, is_async ? 4 : 1);
     }
-    if (!is_async && cost_channel_count(s->model) > 0)
+    if (!is_async && s->model->channel_count > 0)
         reason_offers_switch(r, "copies_ahead", !c->is_plain);
-    for (int i = 0; cost_can_hold(s->model) && i < plan->count; i++) {
-        str name = str_format(r->memory, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
+    for (int i = 0; s->model->can_hold && i < plan->count; i++)
         if (place_may_be_held(r, &plan->roles[i]) && plan->roles[i].in_shared)
-            reason_offers_switch(r, edit_z(r->memory, name), c->holds);
-    }
+            reason_offers_switch(
+                r, reason_say(r, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name)),
+                c->holds);
 }
 
 static bool has_moving_maximum(const reason *r) {
@@ -428,59 +416,39 @@ static bool has_moving_maximum(const reason *r) {
 static void write_choice(search *s) {
     reason *r = s->r;
     const cost_choice *c = &s->ways.kept[0].choice;
-    int64_t known;
-    for (int i = 0; i < cost_open_count(s->model); i++)
-        reason_let(r, edit_z(r->memory, cost_open_name(s->model, i)), c->sizes[i], "");
+    const place_plan *plan = &s->model->plan;
+    for (int i = 0; i < s->model->open_count; i++)
+        reason_let(r, edit_z(r->memory, s->model->open_names[i]), c->sizes[i]);
     if (c->warpgroups > 0) {
-        if (!reason_let_integer(r, "warpgroups", &known))
-            reason_let(r, "warpgroups", c->warpgroups, "");
-        if (c->casts > 1 && !reason_let_integer(r, "casts", &known))
-            reason_let(r, "casts", c->casts, "");
-        if (cost_may_open_panels(s->model) && !reason_let_integer(r, "panel_bytes", &known))
-            reason_let(r, "panel_bytes", c->panel_bytes, "");
+        reason_settle(r, c->warpgroups, "warpgroups");
+        if (c->casts > 1) reason_settle(r, c->casts, "casts");
+        if (s->model->may_open_panels) reason_settle(r, c->panel_bytes, "panel_bytes");
         bool is_short = has_moving_maximum(r) && s->ways.kept[0].result.blocks < EAGER_BLOCKS;
         bool is_full = tiles_multiplies_bytes(r->kernel) && has_moving_maximum(r); /* registers */
-        if ((is_short || is_full) && !reason_let_integer(r, "eager", &known))
-            reason_let(r, "eager", 0, "");
+        if (is_short || is_full) reason_settle(r, 0, "eager");
         const cost_result *t = &s->ways.kept[0].result;
         bool is_dense = 100 * t->tensor >= FIRST_SHARE_PERCENT * t->elements;
-        if (has_moving_maximum(r) && is_dense && !reason_let_integer(r, "rounded_sums", &known))
-            reason_let(r, "rounded_sums", 1, "");
-        if (is_short && is_dense && !reason_let_integer(r, "first_columns", &known))
-            reason_let(r, "first_columns", FIRST_COLUMNS, "");
-        if (is_short && !is_dense && !reason_let_integer(r, "mask_parts", &known))
-            reason_let(r, "mask_parts", MASK_PARTS, "");
+        if (has_moving_maximum(r) && is_dense) reason_settle(r, 1, "rounded_sums");
+        if (is_short && is_dense) reason_settle(r, FIRST_COLUMNS, "first_columns");
+        if (is_short && !is_dense) reason_settle(r, MASK_PARTS, "mask_parts");
         edit_remove_let(r->kernel, STR("warps"));
     } else {
         edit_remove_let(r->kernel, STR("warpgroups"));
         edit_remove_let(r->kernel, STR("casts"));
         edit_remove_let(r->kernel, STR("panel_bytes"));
-        if (!reason_let_integer(r, "warps", &known)) reason_let(r, "warps", c->warps, "");
+        reason_settle(r, c->warps, "warps");
     }
-    for (int i = 0; i < cost_plan(s->model)->count; i++) {
-        str name = str_format(r->memory, "%.*s_stages",
-                              STR_ARGS(cost_plan(s->model)->roles[i].tile->name));
-        bool is_standing = !cost_plan(s->model)->roles[i].is_loaded_in_loop;
-        if (c->warpgroups > 0 && is_standing && c->stages[i] > 1 &&
-            !reason_let_integer(r, edit_z(r->memory, name), &known))
-            reason_let(r, edit_z(r->memory, name), c->stages[i], "");
+    for (int i = 0; c->warpgroups > 0 && i < plan->count; i++)
+        if (!plan->roles[i].is_loaded_in_loop && c->stages[i] > 1)
+            reason_settle(r, c->stages[i], "%.*s_stages", STR_ARGS(plan->roles[i].tile->name));
+    for (int i = 0; i < s->model->channel_count; i++) {
+        int tile = s->model->channels[i];
+        reason_settle(r, c->stages[tile], "%.*s_stages", STR_ARGS(plan->roles[tile].tile->name));
     }
-    for (int i = 0; i < cost_channel_count(s->model); i++) {
-        int tile = cost_channel_tile(s->model, i);
-        str name = str_format(r->memory, "%.*s_stages",
-                              STR_ARGS(cost_plan(s->model)->roles[tile].tile->name));
-        if (!reason_let_integer(r, edit_z(r->memory, name), &known))
-            reason_let(r, edit_z(r->memory, name), c->stages[tile], "");
-    }
-    if (c->is_plain && !reason_let_integer(r, "copies_ahead", &known))
-        reason_let(r, "copies_ahead", 0, "");
-    const place_plan *plan = cost_plan(s->model);
-    for (int i = 0; c->holds && i < plan->count; i++) {
-        str name = str_format(r->memory, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
-        if (place_may_be_held(r, &plan->roles[i]) && plan->roles[i].in_shared &&
-            !reason_let_integer(r, edit_z(r->memory, name), &known))
-            reason_let(r, edit_z(r->memory, name), 1, "");
-    }
+    if (c->is_plain) reason_settle(r, 0, "copies_ahead");
+    for (int i = 0; c->holds && i < plan->count; i++)
+        if (place_may_be_held(r, &plan->roles[i]) && plan->roles[i].in_shared)
+            reason_settle(r, 1, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
     edit_remove_let(r->kernel, STR("resident"));
     nominal_drop(r);
 }
@@ -508,17 +476,15 @@ static bool report_nothing(search *s) {
 /* Without what makes a loop faster and its text longer: what is left has the fewest forms. */
 static void choose_plain_form(reason *r) {
     static const char *const names[] = {"guard", "overlap", "peel", "split"};
-    int64_t known;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!reason_let_integer(r, names[i], &known)) reason_let(r, names[i], 0, "");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) reason_settle(r, 0, "%s", names[i]);
 }
 
 bool reason_tile(reason *r) {
     if (r->is_plain) choose_plain_form(r);
     search s = {.r = r, .way = r->way, .ways = {.wants_cuts = r->way > 0}};
     if (!read_model(&s)) return false;
-    reason_let_integer(r, "warps", &s.pinned_warps);
-    reason_let_integer(r, "resident", &s.pinned_resident);
+    s.pinned_warps = reason_decided(r, 0, "warps");
+    s.pinned_resident = reason_decided(r, 0, "resident");
     if (!choose_class(&s)) return false;
     if (s.ways.kept_count == 0) try_blocks(&s);
     if (!ways_choose(&s.ways, s.way)) return report_nothing(&s);

@@ -4,21 +4,6 @@
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        if ((s->kind == TL_INPUT || s->kind == TL_OUTPUT) && str_equal(s->parameter.name, name))
-            return s;
-    return NULL;
-}
-
-static const tl_binding *find_view(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-            if (s->let.items[i].axes.count > 0 && str_equal(s->let.items[i].name, name))
-                return &s->let.items[i];
-    return NULL;
-}
-
 const tl_axes *tiles_tensor(const tl_kernel *kernel, str name) {
     return tl_axes_of(kernel, edit_bare(name));
 }
@@ -36,67 +21,35 @@ static const tl_expr *first_element(const tl_kernel *kernel, const tl_expr *e) {
 }
 
 tl_type tiles_tensor_type(const tl_kernel *kernel, str name) {
+    tl_tensor t;
     str bare = edit_bare(name);
-    for (int depth = 0; depth < TL_NESTING_MAX; depth++) {
-        const tl_statement *s = tiles_find_parameter(kernel, bare);
-        if (s) return s->parameter.type;
-        const tl_binding *view = find_view(kernel, bare);
-        const tl_expr *base = view ? first_element(kernel, view->value) : NULL;
-        if (!base) return TL_OPEN;
+    for (int depth = 0; depth < TL_NESTING_MAX && tl_find_tensor(kernel, bare, &t); depth++) {
+        if (!t.view) return t.statement->parameter.type;
+        const tl_expr *base = first_element(kernel, t.view->value);
+        if (!base) break;
         bare = base->text;
     }
     return TL_OPEN;
 }
 
-int tiles_matrix_start(const tl_axes *axes) {
-    if (axes->has_semicolon) return axes->matrix;
-    return axes->count > 2 ? axes->count - 2 : 0;
-}
-
-str tiles_axis_index(const tl_axis *axis) {
-    const tl_expr *e = axis->coordinate ? axis->coordinate : axis->extent;
-    return e->kind == TL_NAME ? e->text : (str){"", 0};
-}
-
-static bool has_index(const tl_axes *axes, str name, bool wants_own) {
-    for (int i = 0; i < axes->count; i++)
-        if (str_equal(tiles_axis_index(&axes->items[i]), name) &&
-            !(wants_own && axes->items[i].is_bare))
-            return true;
-    return false;
-}
-
-static bool some_has_index(const tl_kernel *kernel, str name, bool wants_own) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        if (is_parameter && has_index(&s->parameter.axes, name, wants_own)) return true;
-        for (int k = 0; s->kind == TL_LET && k < s->let.count; k++)
-            if (has_index(&s->let.items[k].axes, name, wants_own)) return true;
-    }
-    return false;
-}
-
-bool tiles_is_index(const tl_kernel *kernel, str name) {
-    return some_has_index(kernel, name, false);
+const tl_axis *tiles_index(const tl_kernel *kernel, str name) {
+    for (tl_tensor t = {0}; tl_next_tensor(kernel, &t);)
+        for (int i = 0; i < t.axes->count; i++)
+            if (str_equal(tl_axis_index(t.axes, i), name)) return &t.axes->items[i];
+    return NULL;
 }
 
 bool tiles_has_index(const tl_kernel *kernel, str name) {
-    return some_has_index(kernel, name, true);
-}
-
-static bool measures(const tl_axes *axes, str name) {
-    for (int i = 0; i < axes->count; i++)
-        if (edit_expr_mentions(axes->items[i].extent, name)) return true;
+    for (tl_tensor t = {0}; tl_next_tensor(kernel, &t);)
+        for (int i = 0; i < t.axes->count; i++)
+            if (!t.axes->items[i].is_bare && str_equal(tl_axis_index(t.axes, i), name)) return true;
     return false;
 }
 
 bool tiles_is_length(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
-        if (is_parameter && measures(&s->parameter.axes, name)) return true;
-        for (int k = 0; s->kind == TL_LET && k < s->let.count; k++)
-            if (measures(&s->let.items[k].axes, name)) return true;
-    }
+    for (tl_tensor t = {0}; tl_next_tensor(kernel, &t);)
+        for (int i = 0; i < t.axes->count; i++)
+            if (tl_expr_names(t.axes->items[i].extent, name)) return true;
     return false;
 }
 
@@ -145,11 +98,6 @@ static void add_extent(reason *r, tiles_list *t, str index, tl_expr *extent, tl_
     list_push(r->memory, &t->extents, e);
 }
 
-/* Is entry i of the coordinate a single index, so that the axis is no axis of the tile? */
-static bool is_single(const tl_place *place, int i) {
-    return i < place->count && !place->items[i].is_all && !place->items[i].is_block;
-}
-
 static bool has_input_of(const tl_kernel *kernel, tl_type type) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next)
         if (s->kind == TL_INPUT && s->parameter.type == type) return true;
@@ -193,18 +141,18 @@ bool tiles_copy_async(reason *r) {
 static void read_global_copy(reason *r, tiles_list *t, tl_statement *s) {
     tl_copy *c = &s->copy;
     bool is_load = c->from == TL_GLOBAL;
-    str tensor = c->what->text, name = c->what->text;
-    if (c->target && is_load) name = c->target->text;
-    else if (c->target) tensor = c->target->text;
+    str tensor = edit_copied_tensor(s);
     const tl_axes *axes = tiles_tensor(r->kernel, tensor);
-    tiles_tile *tile = tile_named(r, t, name, s);
+    tiles_tile *tile = tile_named(r, t, edit_copied_tile(s), s);
     if (is_load) tile->from_global = true;
     else tile->to_global = true;
     set_storage(r, tile, tiles_tensor_type(r->kernel, tensor), is_load);
     int count = 0;
     for (int i = 0; axes && i < axes->count; i++) {
-        str index = tiles_axis_index(&axes->items[i]);
-        if (is_single(&c->place, i) || index.length == 0) continue;
+        str index = tl_axis_index(axes, i);
+        const tl_spot *spot = i < c->place.count ? &c->place.items[i] : NULL;
+        bool is_single = spot && !spot->is_all && !spot->is_block; /* the axis is no tile's */
+        if (is_single || index.length == 0) continue;
         tl_expr *extent = count < c->shape.count ? c->shape.items[count] : axes->items[i].extent;
         add_extent(r, t, index, extent, axes->items[i].extent);
         count++;
@@ -263,12 +211,10 @@ static bool is_moved(reason *r, const tiles_tile *tile) {
         if (s->kind == TL_COMPUTE && (edit_reads(s, tile->name) || edit_writes(s, tile->name)))
             return false;
         if (s->kind != TL_COPY) continue;
-        const tl_expr *what = s->copy.what, *to = s->copy.target ? s->copy.target : what;
-        bool is_load = s->copy.from == TL_GLOBAL;
-        if (!str_equal(edit_bare(is_load ? to->text : what->text), tile->name)) continue;
-        tl_type of = tiles_tensor_type(r->kernel, is_load ? what->text : to->text);
+        if (!str_equal(edit_bare(edit_copied_tile(s)), tile->name)) continue;
+        tl_type of = tiles_tensor_type(r->kernel, edit_copied_tensor(s));
         bool is_other = type != TL_OPEN && of != type;
-        if (is_other || (!is_load && s->copy.to != TL_GLOBAL)) return false;
+        if (is_other || (s->copy.from != TL_GLOBAL && s->copy.to != TL_GLOBAL)) return false;
         type = of;
     }
     return tile->from_global && tile->to_global;
@@ -314,15 +260,12 @@ tiles_list *tiles_read(reason *r) {
 
 /* --- where a tile lies ------------------------------------------------------------------------ */
 
-/* The entry for 'index' in the coordinate of a copy from or to global memory. */
-static bool spot_of_copy(reason *r, const tl_statement *s, str index, tl_spot *spot) {
-    const tl_copy *c = &s->copy;
-    bool is_load = c->from == TL_GLOBAL;
-    str tensor = c->target && !is_load ? c->target->text : c->what->text;
-    const tl_axes *axes = tiles_tensor(r->kernel, tensor);
-    for (int i = 0; axes && i < axes->count && i < c->place.count; i++)
-        if (str_equal(tiles_axis_index(&axes->items[i]), index) && c->place.items[i].is_block) {
-            *spot = c->place.items[i];
+bool tiles_spot(const reason *r, const tl_statement *copy, str index, tl_spot *spot) {
+    const tl_place *place = &copy->copy.place;
+    const tl_axes *axes = tiles_tensor(r->kernel, edit_copied_tensor(copy));
+    for (int i = 0; axes && i < axes->count && i < place->count; i++)
+        if (str_equal(tl_axis_index(axes, i), index) && place->items[i].is_block) {
+            *spot = place->items[i];
             return true;
         }
     return false;
@@ -333,9 +276,9 @@ tl_statement *tiles_walk(reason *r, tl_statement *s, str index, tl_spot *spot) {
     for (tl_statement *loop = edit_loop_of(s); loop; loop = edit_loop_of(loop)) {
         for (tl_statement *t = loop; t; t = tl_next(t, loop)) {
             if (t->kind != TL_COPY || (t->copy.from != TL_GLOBAL && t->copy.to != TL_GLOBAL) ||
-                !spot_of_copy(r, t, index, &found))
+                !tiles_spot(r, t, index, &found))
                 continue;
-            if (edit_expr_mentions(found.at, loop->loop.name)) {
+            if (tl_expr_names(found.at, loop->loop.name)) {
                 if (spot) *spot = found;
                 return loop;
             }

@@ -3,6 +3,7 @@
 #define FLASHTL_REASON_TILES_H
 
 #include "reason/pass.h"
+#include "tl/names.h"
 
 enum { TILES_AXES_MAX = 3 };
 
@@ -41,9 +42,6 @@ const char *tiles_shape_text(reason *r, const tiles_list *t, const tiles_tile *t
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* An Input or Output; NULL of a view, whose elements say more than a name. */
-const tl_statement *tiles_find_parameter(const tl_kernel *kernel, str name);
-
 /* Do products take elements of 8 bits as they are? Else these widen. See narrow.h. */
 bool tiles_multiplies_bytes(const tl_kernel *kernel);
 /* Do warps, on a GPU without products of warpgroups? Pass bytes decided. */
@@ -56,14 +54,15 @@ bool tiles_copy_async(reason *r);
 /* Axes of a parameter or view. NULL when there is none of that name. */
 const tl_axes *tiles_tensor(const tl_kernel *kernel, str name);
 tl_type tiles_tensor_type(const tl_kernel *kernel, str name);
-int tiles_matrix_start(const tl_axes *axes);
-str tiles_axis_index(const tl_axis *axis); /* empty: the coordinate is an expression */
-bool tiles_is_index(const tl_kernel *kernel, str name);
-/* The same, of an index that is not the length as well, as that of a bare axis is. */
+/* The first axis that has that index; NULL: none. */
+const tl_axis *tiles_index(const tl_kernel *kernel, str name);
+/* Has one that is not the length as well, as that of a bare axis is? */
 bool tiles_has_index(const tl_kernel *kernel, str name);
 /* Is the name in the length of an axis? No tile size is. */
 bool tiles_is_length(const tl_kernel *kernel, str name);
 
+/* Which tile along that axis a Copy from or to global memory takes; false: it does not say. */
+bool tiles_spot(const reason *r, const tl_statement *copy, str index, tl_spot *spot);
 /* The loop around s whose variable says where a tile lies along that axis, and the entry of the
  * coordinate; NULL when none does. 'spot' may be NULL.
  */

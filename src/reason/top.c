@@ -30,7 +30,7 @@ typedef struct top {
 } top;
 
 static const char *fresh(reason *r, const char *of, const char *what) {
-    str name = edit_fresh_name(r->kernel, r->memory, reason_say(r, "%s_%s", of, what));
+    str name = reason_fresh(r, "%s_%s", of, what);
     return edit_z(r->memory, name);
 }
 
@@ -74,18 +74,16 @@ static void write_whole(top *t) {
         keep = reason_say(r, "Compute Mask %s, %s where %s == %s\n", t->values, t->best, t->count,
                           t->round);
     }
-    edit_replace(r->kernel, t->statement,
-                 tl_quote(r->memory,
-                          "%s%s"
-                          "for %s = 0:%s\n"
-                          "Compute RowMax %s and get %s // the largest that is left\n"
-                          "Compute RowArgMax %s and get %s\n"
-                          "Compute Mask %s where %s == %s\n"
-                          "Compute Mask %s, %s where %s == %s and %s > log(0)\n"
-                          "%send\n",
-                          mask, start, t->round, t->count, t->left, t->best, t->left, t->at,
-                          t->left, t->column, t->at, t->places, t->at, t->count, t->round, t->best,
-                          keep));
+    reason_replace(r, t->statement,
+                   "%s%s"
+                   "for %s = 0:%s\n"
+                   "Compute RowMax %s and get %s // the largest that is left\n"
+                   "Compute RowArgMax %s and get %s\n"
+                   "Compute Mask %s where %s == %s\n"
+                   "Compute Mask %s, %s where %s == %s and %s > log(0)\n"
+                   "%send\n",
+                   mask, start, t->round, t->count, t->left, t->best, t->left, t->at, t->left,
+                   t->column, t->at, t->places, t->at, t->count, t->round, t->best, keep);
 }
 
 /* --- rows that come block by block ------------------------------------------------------------ */
@@ -103,15 +101,14 @@ static const char *find_worst(const top *t) {
 
 static void write_start(const top *t, tl_statement *loop) {
     reason *r = t->r;
-    edit_before(r->kernel, loop,
-                tl_quote(r->memory,
-                         "Compute Fill -1 and get %s // no place\n"
-                         "Compute Cast %s and get %s\n"
-                         "Compute Cast %s and get %s\n"
-                         "Compute Mask %s where %s >= 0 // nothing yet\n"
-                         "%s",
-                         t->places, t->places, t->places_of, t->places_of, t->values, t->values,
-                         t->count, find_worst(t)));
+    reason_before(r, loop,
+                  "Compute Fill -1 and get %s // no place\n"
+                  "Compute Cast %s and get %s\n"
+                  "Compute Cast %s and get %s\n"
+                  "Compute Mask %s where %s >= 0 // nothing yet\n"
+                  "%s",
+                  t->places, t->places, t->places_of, t->places_of, t->values, t->values, t->count,
+                  find_worst(t));
 }
 
 static void write_rounds(top *t) {
@@ -119,44 +116,41 @@ static void write_rounds(top *t) {
     const char *mask = first_mask(t);
     const char *enters =
         reason_say(r, "%s == %s and %s > %s", t->count, t->worst, t->best, t->least);
-    edit_replace(r->kernel, t->statement,
-                 tl_quote(r->memory,
-                          "%s"
-                          "Compute RowMax %s and get %s // the block's largest\n"
-                          "for %s = 0:%s\n"
-                          "if any(%s > %s) // is larger than the least that is kept\n"
-                          "Compute RowArgMax %s and get %s\n"
-                          "Compute Mask %s where %s == %s\n"
-                          "Compute Mask %s, %s where %s\n"
-                          "Compute Mask %s, %s where %s\n"
-                          "Compute RowMax %s and get %s\n"
-                          "%s"
-                          "end\nend\n",
-                          mask, t->left, t->best, t->round, t->count, t->best, t->least, t->left,
-                          t->at, t->left, t->column, t->at, t->places_of, t->at, enters, t->values,
-                          t->best, enters, t->left, t->best, find_worst(t)));
+    reason_replace(r, t->statement,
+                   "%s"
+                   "Compute RowMax %s and get %s // the block's largest\n"
+                   "for %s = 0:%s\n"
+                   "if any(%s > %s) // is larger than the least that is kept\n"
+                   "Compute RowArgMax %s and get %s\n"
+                   "Compute Mask %s where %s == %s\n"
+                   "Compute Mask %s, %s where %s\n"
+                   "Compute Mask %s, %s where %s\n"
+                   "Compute RowMax %s and get %s\n"
+                   "%s"
+                   "end\nend\n",
+                   mask, t->left, t->best, t->round, t->count, t->best, t->least, t->left, t->at,
+                   t->left, t->column, t->at, t->places_of, t->at, enters, t->values, t->best,
+                   enters, t->left, t->best, find_worst(t));
 }
 
 /* In order: the largest first, of equal ones the first place. */
 static void write_order(const top *t, tl_statement *loop) {
     reason *r = t->r;
     const char *first = fresh(r, t->places, "first"), *most = fresh(r, t->places, "most");
-    edit_after(r->kernel, loop,
-               tl_quote(r->memory,
-                        "Compute Cast %s and get %s\n"
-                        "for %s = 0:%s\n"
-                        "Compute RowMax %s and get %s // the largest that is left\n"
-                        "Compute Cast %s and get %s\n"
-                        "Compute Mask %s, %d where %s < %s\n"
-                        "Compute RowMin %s and get %s // of equal ones the first place\n"
-                        "Compute Mask %s, %s where %s == %s\n"
-                        "Compute Mask %s, %s where %s == %s\n"
-                        "Compute Mask %s where %s == %s\n"
-                        "end\n",
-                        t->values, t->rest, t->round, t->count, t->rest, most, t->places_of,
-                        t->order, t->order, PLACES_MAX, t->rest, most, t->order, first, t->places,
-                        first, t->count, t->round, t->values, most, t->count, t->round, t->rest,
-                        t->places_of, first));
+    reason_after(r, loop,
+                 "Compute Cast %s and get %s\n"
+                 "for %s = 0:%s\n"
+                 "Compute RowMax %s and get %s // the largest that is left\n"
+                 "Compute Cast %s and get %s\n"
+                 "Compute Mask %s, %d where %s < %s\n"
+                 "Compute RowMin %s and get %s // of equal ones the first place\n"
+                 "Compute Mask %s, %s where %s == %s\n"
+                 "Compute Mask %s, %s where %s == %s\n"
+                 "Compute Mask %s where %s == %s\n"
+                 "end\n",
+                 t->values, t->rest, t->round, t->count, t->rest, most, t->places_of, t->order,
+                 t->order, PLACES_MAX, t->rest, most, t->order, first, t->places, first, t->count,
+                 t->round, t->values, most, t->count, t->round, t->rest, t->places_of, first);
 }
 
 static void limit_places(const top *t, const tl_expr *length) {

@@ -8,13 +8,13 @@
  * sketch and goes through all of them.
  */
 #include "reason/cost.h"
+#include "reason/nominal.h"
 #include "tl/names.h"
 
 #include <math.h>
 
 enum {
     ROWS_OF_LINES = 32, /* two lanes' share of a line: whole sectors of 32 bytes are written */
-    NOMINAL = 4096      /* of lengths that are known at launch only */
 };
 
 /* Of device memory's rate, what a kernel that turns reaches. */
@@ -32,32 +32,15 @@ typedef struct operands {
 /* --- what lies across ------------------------------------------------------------------------- */
 
 static tl_statement *input_of(reason *r, str tensor) {
-    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_INPUT && str_equal(s->parameter.name, tensor)) return s;
-    return NULL;
+    tl_tensor t;
+    bool is_there = tl_find_tensor(r->kernel, tensor, &t) && t.statement->kind == TL_INPUT;
+    return is_there ? t.statement : NULL;
 }
 
 static bool is_byte_float(reason *r, const tl_statement *input) {
     tl_type type = input->parameter.type;
     if (type == TL_OPEN) type = r->options->dtype;
     return type == TL_E4M3 || type == TL_E5M2;
-}
-
-typedef struct mentions {
-    str name;
-    int count;
-} mentions;
-
-static void count_mention(void *context, tl_expr *e) {
-    mentions *m = context;
-    m->count +=
-        (e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(edit_bare(e->text), m->name);
-}
-
-static int mentions_in(tl_statement *s, str name) {
-    mentions m = {.name = name};
-    tl_each_expr(s, count_mention, &m);
-    return m.count;
 }
 
 /* Are the tensor and its tile only copied, and right operands as they lie? */
@@ -68,11 +51,11 @@ static bool is_used_across_alone(reason *r, str tensor, str tile) {
         if (is_copy && (s->copy.from != TL_GLOBAL || !edit_writes(s, tile))) return false;
         if (is_copy) known = 1 + (s->copy.target && str_equal(tile, tensor));
         if (edit_is_product(s) && edit_operand_is(s, 1, tile) && str_equal(tile, tensor)) known = 1;
-        if (mentions_in(s, tensor) != known) return false;
-        if (!edit_is_product(s) && !is_copy && mentions_in(s, tile)) return false;
-        if (edit_is_product(s) && mentions_in(s, tile) &&
+        if (edit_mentions(s, tensor) != known) return false;
+        if (!edit_is_product(s) && !is_copy && edit_mentions(s, tile)) return false;
+        if (edit_is_product(s) && edit_mentions(s, tile) &&
             (!edit_operand_is(s, 1, tile) || s->compute.operands[1].is_transposed ||
-             mentions_in(s, tile) != 1))
+             edit_mentions(s, tile) != 1))
             return false;
     }
     return true;
@@ -81,11 +64,11 @@ static bool is_used_across_alone(reason *r, str tensor, str tile) {
 /* A matrix of two plain axes, whose lengths are sizes or numbers. */
 static bool is_plain_matrix(reason *r, const tl_axes *axes) {
     int64_t value;
-    if (axes->count < 2 || tiles_matrix_start(axes) != axes->count - 2) return false;
+    if (axes->count < 2 || tl_matrix_begin(axes) != axes->count - 2) return false;
     for (int i = 0; i < axes->count; i++) {
         const tl_axis *a = &axes->items[i];
         bool is_matrix = i >= axes->count - 2;
-        if (is_matrix && !tiles_axis_index(a).length) return false;
+        if (is_matrix && !tl_axis_name(a).length) return false;
         bool is_size =
             a->extent->kind == TL_NAME && !edit_find_let(r->kernel, a->extent->text, NULL);
         if (!is_size && !reason_known(r, a->extent, &value)) return false;
@@ -152,7 +135,7 @@ static void read_turned(reason *r, const across *a) {
             s->copy.target = s->copy.what;
             s->copy.target_kind = TL_GET;
         }
-        s->copy.what = tl_quote_expr(r->memory, "%.*s", STR_ARGS(a->turned));
+        s->copy.what = tl_name_expr(r->memory, a->turned);
     }
 }
 
@@ -166,7 +149,7 @@ typedef struct own_axis {
 
 static own_axis own_axis_of(reason *r, const tl_axis *a, int number) {
     int64_t length;
-    str index = tiles_axis_index(a);
+    str index = tl_axis_name(a);
     if (!index.length) index = str_format(r->memory, "matrix_%d", number);
     if (reason_known(r, a->extent, &length))
         return (own_axis){index, reason_say(r, "%.*s in %lld", STR_ARGS(index), (long long)length)};
@@ -231,15 +214,9 @@ typedef struct form {
     str why;         /* what it says of its products */
 } form;
 
-static double nominal(reason *r, const tl_expr *length) {
-    int64_t value, pinned = NOMINAL;
-    reason_let_integer(r, "nominal_length", &pinned);
-    return (double)(reason_known(r, length, &value) && value > 0 ? value : pinned);
-}
-
 static double extent_of(reason *r, const tiles_list *tiles, str axis) {
     const tiles_span *span = tiles_extent(tiles, axis);
-    return span ? nominal(r, span->length) : 1;
+    return span ? nominal_value(r, span->length) : 1;
 }
 
 /* Flops, and bytes that products cannot do without, of one of many matrices. */
@@ -280,8 +257,8 @@ static form try_form(const reason *r, const operands *turned) {
     count_work(&trial, &f);
     for (int i = 0; turned && i < turned->count; i++) {
         const tl_axes *axes = tiles_tensor(trial.kernel, turned->items[i].turned);
-        f.elements += nominal(&trial, axes->items[axes->count - 1].extent) *
-                      nominal(&trial, axes->items[axes->count - 2].extent);
+        f.elements += nominal_value(&trial, axes->items[axes->count - 1].extent) *
+                      nominal_value(&trial, axes->items[axes->count - 2].extent);
     }
     for (int i = 0; i < trial.log.count; i++)
         if (str_is(trial.log.items[i].subject, "products")) f.why = trial.log.items[i].sentence;

@@ -10,15 +10,14 @@ static bool is_issued(const tl_statement *s) {
     return edit_is_product(s) && s->compute.is_async;
 }
 
-static bool is_shared_wait(const tl_statement *s) {
-    return s->kind == TL_WAIT && str_ends(s->sync.what->text, STR("_shared"));
-}
-
 /* The last product of the row that begins at 'first': only waits for operands are in between. */
 static tl_statement *end_of_row(tl_statement *first) {
     tl_statement *last = first;
-    for (tl_statement *s = first->next; s && (is_issued(s) || is_shared_wait(s)); s = s->next)
+    for (tl_statement *s = first; s; s = s->next) {
+        bool is_wait = s->kind == TL_WAIT && str_ends(s->sync.what->text, STR("_shared"));
         if (is_issued(s)) last = s;
+        else if (!is_wait) break;
+    }
     return last;
 }
 
@@ -28,9 +27,8 @@ static int take_turns(reason *r, tl_block *block, const char *turn) {
         if (tl_statement_body(s)) rows += take_turns(r, tl_statement_body(s), turn);
         if (!is_issued(s)) continue;
         tl_statement *last = end_of_row(s);
-        edit_before(r->kernel, s, tl_quote(r->memory, "Wait %s // my turn", turn));
-        edit_after(r->kernel, last,
-                   tl_quote(r->memory, "Release %s // the next warpgroup's", turn));
+        reason_before(r, s, "Wait %s // my turn", turn);
+        reason_after(r, last, "Release %s // the next warpgroup's", turn);
         s = last->next;
         rows++;
     }
@@ -46,9 +44,7 @@ static bool has_elements(tl_statement *math) {
 
 bool reason_turns(reason *r) {
     tl_statement *math = warpgroups_role(r->kernel);
-    int64_t wanted = 1;
-    reason_let_integer(r, "turns", &wanted);
-    edit_remove_let(r->kernel, STR("turns"));
+    int64_t wanted = reason_take(r, 1, "turns");
     if (!math || math->role.executors < 2 || !has_elements(math)) return true;
     reason_offers_switch(r, "turns", wanted != 0);
     if (wanted == 0) {
@@ -56,7 +52,7 @@ bool reason_turns(reason *r) {
                       reason_pin_word(r, "turns"));
         return true;
     }
-    str turn = edit_fresh_name(r->kernel, r->memory, "tensor");
+    str turn = reason_fresh(r, "tensor");
     int rows = take_turns(r, &math->role.body, edit_z(r->memory, turn));
     math->role.turns = arena_array(r->memory, str, 1);
     math->role.turns[0] = turn;

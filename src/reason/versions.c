@@ -10,21 +10,11 @@ static bool is_elementwise(const tl_statement *s) {
            tl_operation_shape(s->compute.operation) == TL_SHAPE_ELEMENTWISE;
 }
 
-static bool changes_in_place(const tl_statement *s) {
-    return is_elementwise(s) && s->compute.target_kind == TL_GET &&
-           edit_reads(s, s->compute.target->text);
-}
-
-static bool loads(const tl_statement *s, str name) {
-    const tl_expr *to = s->kind != TL_COPY ? NULL : s->copy.target ? s->copy.target : s->copy.what;
-    return to && s->copy.from == TL_GLOBAL && str_equal(to->text, name);
-}
-
 /* Was it loaded into registers, and its value used by another tile, before s? */
 static bool is_used_as_loaded(const tl_kernel *kernel, const tl_statement *s, str name) {
     bool is_loaded = false, is_used = false;
     for (const tl_statement *t = kernel->body.first; t != s; t = t->next) {
-        if (loads(t, name)) is_loaded = t->copy.to == TL_REGISTER;
+        if (edit_loads(t, name)) is_loaded = t->copy.to == TL_REGISTER;
         is_used |= is_loaded && is_elementwise(t) && edit_reads(t, name) && !edit_writes(t, name);
     }
     return is_used;
@@ -35,7 +25,7 @@ static bool is_multiplied_after(const tl_kernel *kernel, const tl_statement *s, 
     bool is_past = false, is_operand = false;
     for (tl_statement *t = kernel->body.first; t; t = tl_next(t, NULL)) {
         if (is_past && t->kind == TL_COPY && t->copy.from == TL_GLOBAL &&
-            (loads(t, name) || str_equal(t->copy.what->text, name)))
+            (edit_loads(t, name) || str_equal(t->copy.what->text, name)))
             return false;
         bool is_product = edit_is_product(t);
         is_operand |=
@@ -47,11 +37,12 @@ static bool is_multiplied_after(const tl_kernel *kernel, const tl_statement *s, 
 
 void reason_name_versions(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = s->next) {
-        if (!changes_in_place(s)) continue;
-        str name = s->compute.target->text;
-        if (!is_used_as_loaded(r->kernel, s, name) || !is_multiplied_after(r->kernel, s, name))
+        bool gets = is_elementwise(s) && s->compute.target_kind == TL_GET;
+        str name = gets ? s->compute.target->text : STR("");
+        if (!gets || !edit_reads(s, name) || !is_used_as_loaded(r->kernel, s, name) ||
+            !is_multiplied_after(r->kernel, s, name))
             continue;
-        str own = edit_fresh_name(r->kernel, r->memory, edit_z(r->memory, name));
+        str own = reason_fresh(r, "%.*s", STR_ARGS(name));
         s->compute.target->text = own;
         edit_rename_from(s->next, name, own);
     }

@@ -4,23 +4,18 @@
 #include "reason/pass.h"
 #include "reason/tiles.h"
 
-static bool is_copied(const reason *r, str name) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (edit_writes(s, name)) return true;
-    return false;
-}
-
 /* The use of a view that nothing writes: "shared" as operand of a product, else "register"; NULL:
  * it has none.
  */
 static const char *space_of_part(const reason *r, str view) {
     const char *space = NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (edit_writes(s, view)) return NULL;
         for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count; i++)
             if (edit_operand_is(s, i, view) && !space)
                 space = s->compute.operation == TL_GEMM ? "shared" : "register";
     }
-    return space && !is_copied(r, view) ? space : NULL;
+    return space;
 }
 
 static bool loads(const tl_statement *s, str tensor) {

@@ -29,20 +29,6 @@ static tl_statement *wrap(reason *r, tl_statement *role, const char *tile) {
     return loop;
 }
 
-static bool has_own_bytes(const reason *r, str name) {
-    for (const tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ALLOCATE && s->allocate.space == TL_SHARED &&
-            str_equal(s->allocate.names[0], name))
-            return s->allocate.in_place_of.length == 0;
-    return false;
-}
-
-static tl_statement *find_write(const tl_statement *walk, str name) {
-    for (tl_statement *s = walk->loop.body.first; s; s = s->next)
-        if (edit_is_store(s) && str_equal(s->copy.what->text, name)) return s;
-    return NULL;
-}
-
 /* `Wait X_global`, `Release X_shared` at the tile's end move in front of the next tile's write. */
 static void delay_stores(reason *r, tl_statement *walk) {
     const char *tile = edit_z(r->memory, walk->loop.name);
@@ -52,16 +38,18 @@ static void delay_stores(reason *r, tl_statement *walk) {
             next->kind != TL_RELEASE)
             continue;
         str name = edit_bare(s->sync.what->text);
-        tl_statement *write = find_write(walk, name), *release = next;
-        if (!write || !has_own_bytes(r, name)) continue;
+        tl_statement *write = walk->loop.body.first, *release = next;
+        while (write && !(edit_is_store(write) && str_equal(write->copy.what->text, name)))
+            write = write->next;
+        const tl_statement *place = edit_shared_tile(r->kernel, name);
+        if (!write || !place || place->allocate.in_place_of.length > 0) continue;
         next = release->next;
-        tl_block early = tl_quote(r->memory, "if not first(%s)\nend", tile);
         tl_block again = {0};
-        tl_block_append(&again, NULL, tl_statement_copy(r->memory, s));
-        tl_block_append(&again, NULL, tl_statement_copy(r->memory, release));
-        edit_append(&early.first->branch.body, early.first, again);
-        early.first->comment = STR("the previous tile has left these bytes");
-        edit_before(r->kernel, write, early);
+        edit_append_copy(r->memory, &again, s);
+        edit_append_copy(r->memory, &again, release);
+        edit_before(r->kernel, write,
+                    reason_under(r, reason_say(r, "not first(%s)", tile),
+                                 "the previous tile has left these bytes", again));
         edit_move_after(r->kernel, walk, release);
         edit_move_after(r->kernel, walk, s);
     }
@@ -78,7 +66,7 @@ static bool has_uneven_tiles(const tl_statement *grid) {
 static bool is_walked(const tl_statement *grid, int walk, const tl_statement *copy) {
     for (int i = 0; i < copy->copy.place.count; i++)
         if (!copy->copy.place.items[i].is_block && copy->copy.place.items[i].at &&
-            edit_expr_mentions(copy->copy.place.items[i].at, grid->grid.items[walk].name))
+            tl_expr_names(copy->copy.place.items[i].at, grid->grid.items[walk].name))
             return true;
     return false;
 }
@@ -99,7 +87,7 @@ static const tl_expr *sharers(const tl_statement *grid, const tl_statement *copy
 static str matrix_bytes(reason *r, const tl_statement *copy) {
     const tl_axes *axes = tiles_tensor(r->kernel, copy->copy.what->text);
     str text = {"", 0};
-    for (int i = tiles_matrix_start(axes); i < axes->count; i++)
+    for (int i = tl_matrix_begin(axes); i < axes->count; i++)
         text = str_format(r->memory, "%.*s%s*", STR_ARGS(text),
                           edit_factor_text(r->memory, axes->items[i].extent));
     return str_format(r->memory, "%.*s%d", STR_ARGS(text),
@@ -126,17 +114,15 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
     if (last < 0 || last + 1 >= grid->grid.count) return;
     for (int i = 0; i <= last; i++)
         if (grid->grid.items[i].is_reversed) return;
-    const char *near = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "near"));
+    const char *near = reason_fresh_z(r, "near");
     long long share = r->target->l2 / 100 * CACHE_SHARE_PERCENT / 1000000 * 1000000;
     long long most = r->target->sms / SECTION_SM_SHARE;
     const char *times =
         shared_by ? reason_say(r, "*%s", edit_factor_text(r->memory, shared_by)) : "";
-    edit_before(
-        r->kernel, grid,
-        tl_quote(r->memory,
-                 "let %s = min(%lld, %lld/max(1, %.*s))%s // this many share the level-2 cache",
-                 near, most, share, STR_ARGS(bytes), times));
-    grid->grid.items[last].section = tl_quote_expr(r->memory, "%s", near);
+    reason_before(r, grid,
+                  "let %s = min(%lld, %lld/max(1, %.*s))%s // this many share the level-2 cache",
+                  near, most, share, STR_ARGS(bytes), times);
+    grid->grid.items[last].section = tl_name_expr(r->memory, str_from(near));
     reason_decide(
         r, "sections",
         "the longest tiles start first, but in sections whose operands fit %lld MB of the "
@@ -147,9 +133,7 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
 static void choose_grid(reason *r, tl_statement *load) {
     tl_statement *grid = scalar_grid(r->kernel);
     if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
-    int64_t dynamic = has_uneven_tiles(grid), sections = 1;
-    reason_let_integer(r, "dynamic", &dynamic);
-    reason_let_integer(r, "sections", &sections);
+    int64_t dynamic = reason_decided(r, has_uneven_tiles(grid), "dynamic");
     grid->grid.kind = dynamic ? TL_GRID_DYNAMIC : TL_GRID_PERSISTENT;
     grid->comment = dynamic ? STR("each block takes the next tile that is free")
                             : STR("each block walks its tiles in turn");
@@ -157,28 +141,21 @@ static void choose_grid(reason *r, tl_statement *load) {
     reason_decide(r, "grid", "as many blocks as fit walk the tiles, %s",
                   dynamic ? "each the next free one: tiles take unequally long"
                           : "in turn: all tiles take equally long");
-    if (has_uneven_tiles(grid) && sections != 0) write_sections(r, grid, load);
-}
-
-static tl_statement *find_load(const reason *r, const tl_statement *math) {
-    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ROLE && s != math) return s;
-    return NULL;
+    if (has_uneven_tiles(grid) && reason_decided(r, 1, "sections")) write_sections(r, grid, load);
 }
 
 bool reason_walk(reason *r) {
-    tl_statement *math = warpgroups_role(r->kernel), *load = math ? find_load(r, math) : NULL;
+    tl_statement *math = warpgroups_role(r->kernel);
+    tl_statement *load = math ? r->kernel->body.first : NULL;
+    while (load && (load->kind != TL_ROLE || load == math)) load = load->next;
     if (load) {
         choose_grid(r, load);
-        const char *tile = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "tile"));
+        const char *tile = reason_fresh_z(r, "tile");
         tl_statement *loads = wrap(r, load, tile), *walk = wrap(r, math, tile);
-        int64_t flat = 1;
-        reason_let_integer(r, "flat", &flat);
-        walk_flatten(r, loads, walk, flat != 0);
+        walk_flatten(r, loads, walk, reason_decided(r, 1, "flat") != 0);
         delay_stores(r, walk);
     }
-    edit_remove_let(r->kernel, STR("dynamic"));
-    edit_remove_let(r->kernel, STR("sections"));
-    edit_remove_let(r->kernel, STR("flat"));
+    static const char *const taken[] = {"dynamic", "sections", "flat"};
+    for (int i = 0; i < 3; i++) edit_remove_let(r->kernel, str_from(taken[i]));
     return true;
 }

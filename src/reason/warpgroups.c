@@ -63,12 +63,6 @@ static const char *product_refusal(reason *r, const place_plan *plan, const tl_s
     return NULL;
 }
 
-static bool is_view(const tl_kernel *kernel, str name) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_INPUT && str_equal(s->parameter.name, name)) return false;
-    return true;
-}
-
 static const char *copy_refusal(reason *r, const place_plan *plan, const tl_statement *s) {
     const place_role *role = place_find(plan, edit_target_name(s));
     if (!role || !role->in_shared) return NULL;
@@ -76,7 +70,8 @@ static const char *copy_refusal(reason *r, const place_plan *plan, const tl_stat
     if (role->tile->narrow != TL_OPEN)
         return reason_say(r, "%.*s is %s: it widens in registers on its way to shared memory",
                           STR_ARGS(tensor), tl_type_name(role->tile->narrow));
-    if (is_view(r->kernel, tensor))
+    tl_tensor t;
+    if (!tl_find_tensor(r->kernel, tensor, &t) || t.statement->kind != TL_INPUT)
         return reason_say(r, "%.*s is a view: its tiles need not be boxes of a tensor",
                           STR_ARGS(tensor));
     if (is_under_branch(s))

@@ -4,7 +4,7 @@
 #ifndef FLASHTL_REASON_WAYS_H
 #define FLASHTL_REASON_WAYS_H
 
-#include "reason/cost.h"
+#include "reason/cost_model.h"
 #include "reason/pass.h"
 
 enum { WAYS_KEPT_MAX = 6 }; /* candidates that are shown */

@@ -4,27 +4,27 @@
 
 const char *ways_describe(reason *r, const cost_model *m, const ways_candidate *c) {
     str text = {"", 0};
-    for (int i = 0; i < cost_open_count(m); i++)
+    for (int i = 0; i < m->open_count; i++)
         text = str_format(r->memory, "%.*s%.*s = %lld, ", STR_ARGS(text),
-                          STR_ARGS(cost_open_name(m, i)), (long long)c->choice.sizes[i]);
+                          STR_ARGS(m->open_names[i]), (long long)c->choice.sizes[i]);
     if (c->choice.warpgroups > 0)
         text = str_format(r->memory, "%.*s%lld warpgroup%s of %d rows", STR_ARGS(text),
                           (long long)c->choice.warpgroups, c->choice.warpgroups == 1 ? "" : "s",
                           WARPGROUP_ROWS);
-    if (c->choice.warpgroups > 0 && cost_may_open_panels(m))
+    if (c->choice.warpgroups > 0 && m->may_open_panels)
         text = str_format(r->memory, "%.*s, panels of %lld bytes", STR_ARGS(text),
                           (long long)c->choice.panel_bytes);
     if (c->choice.warpgroups == 0)
         text = str_format(r->memory, "%.*s%lld warp%s of %d rows", STR_ARGS(text),
                           (long long)c->choice.warps, c->choice.warps == 1 ? "" : "s",
                           c->result.rows_per_warp);
-    for (int i = 0; i < cost_channel_count(m); i++) {
-        int tile = cost_channel_tile(m, i);
-        text = str_format(r->memory, "%.*s, %.*s in %lld", STR_ARGS(text),
-                          STR_ARGS(cost_plan(m)->roles[tile].tile->name),
-                          (long long)c->choice.stages[tile]);
+    for (int i = 0; i < m->channel_count; i++) {
+        int tile = m->channels[i];
+        text =
+            str_format(r->memory, "%.*s, %.*s in %lld", STR_ARGS(text),
+                       STR_ARGS(m->plan.roles[tile].tile->name), (long long)c->choice.stages[tile]);
     }
-    if (cost_channel_count(m) > 0)
+    if (m->channel_count > 0)
         text = str_format(r->memory, "%.*s slots%s", STR_ARGS(text),
                           c->choice.is_plain ? ", copied in place" : "");
     if (c->result.is_tight)
@@ -119,17 +119,17 @@ static str clocks(const filling *f, const ways_candidate *c, int what) {
 
 static void compare_choices(filling *f, bool has_groups, bool is_memory_bound) {
     add(f, "candidate", "", place, 0);
-    for (int i = 0; i < cost_open_count(f->m); i++)
-        add(f, edit_z(f->r->memory, cost_open_name(f->m, i)), "", size, i);
+    for (int i = 0; i < f->m->open_count; i++)
+        add(f, edit_z(f->r->memory, f->m->open_names[i]), "", size, i);
     if (has_groups) {
         add(f, "groups", "of 64 rows", form, GROUPS);
-        if (cost_may_open_panels(f->m)) add(f, "panels", "bytes", form, PANELS);
+        if (f->m->may_open_panels) add(f, "panels", "bytes", form, PANELS);
     } else {
         add(f, "warps", "", form, WARPS);
         add(f, "a warp", "rows", form, WARP_ROWS);
     }
-    for (int i = 0; i < cost_plan(f->m)->count; i++) {
-        str name = cost_plan(f->m)->roles[i].tile->name;
+    for (int i = 0; i < f->m->plan.count; i++) {
+        str name = f->m->plan.roles[i].tile->name;
         if (cost_slots(f->m, &f->w->kept[0].choice, i) > 0)
             add(f, edit_z(f->r->memory, name), "slots", slots, i);
     }

@@ -35,8 +35,7 @@ typedef struct weights {
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static bool is_weights_product(const weights *w, const tl_statement *s) {
-    return edit_is_product(s) && s->compute.target_kind == TL_ACCUMULATE &&
-           edit_operand_is(s, 0, w->p);
+    return edit_fits(s, "GEMM 0, _ and accumulate _", w->p);
 }
 
 static bool find_weights(weights *w) {
@@ -59,11 +58,7 @@ static bool find_weights(weights *w) {
 }
 
 static bool is_row_sum(const weights *w, const tl_statement *s) {
-    return edit_is_compute(s, TL_ROW_SUM) && edit_operand_is(s, 0, w->made_of);
-}
-
-static bool is_copy_of(const tl_statement *s, str from) {
-    return edit_is_compute(s, TL_CAST) && edit_operand_is(s, 0, from);
+    return edit_fits(s, "RowSum 0", w->made_of);
 }
 
 static bool find_sums(weights *w) {
@@ -74,11 +69,9 @@ static bool find_sums(weights *w) {
         *to = edit_target_name(s);
     }
     for (tl_statement *s = w->role->role.body.first; s; s = tl_next(s, w->role))
-        if (w->part.length && !w->l.length && edit_is_compute(s, TL_ADD) &&
-            edit_operand_is(s, 1, w->part))
-            w->l = edit_target_name(s);
+        if (!w->l.length && edit_fits(s, "Add _, 0", w->part)) w->l = edit_target_name(s);
     for (tl_statement *s = w->role->role.body.first; s; s = tl_next(s, w->role))
-        if (w->l.length && is_copy_of(s, w->l)) w->end = edit_target_name(s);
+        if (edit_fits(s, "Cast 0", w->l)) w->end = edit_target_name(s);
     if (!w->end.length) w->end = w->l;
     return w->l.length > 0;
 }
@@ -110,8 +103,8 @@ static bool is_vote(const weights *w, const tl_statement *s) {
 }
 
 static bool mentions_sum(const weights *w, const tl_expr *e) {
-    return (w->part.length && edit_expr_mentions(e, w->part)) || edit_expr_mentions(e, w->l) ||
-           edit_expr_mentions(e, w->end);
+    return (w->part.length && tl_expr_names(e, w->part)) || tl_expr_names(e, w->l) ||
+           tl_expr_names(e, w->end);
 }
 
 static sum_form form_of_compute(const weights *w, const tl_statement *s) {
@@ -121,9 +114,8 @@ static sum_form form_of_compute(const weights *w, const tl_statement *s) {
     if (is_row_sum(w, s)) return to_sum ? FORM_GONE : FORM_WRONG;
     switch (s->compute.operation) {
     case TL_ADD:
-        return str_equal(to, w->l) && edit_operand_is(s, 0, w->l) && edit_operand_is(s, 1, w->part)
-                   ? FORM_GONE
-                   : FORM_WRONG;
+        return str_equal(to, w->l) && edit_fits(s, "Add 0, 1", w->l, w->part) ? FORM_GONE
+                                                                              : FORM_WRONG;
     case TL_FILL: return to_sum ? FORM_GONE : FORM_WRONG;
     case TL_CAST: return to_end && edit_operand_is(s, 0, w->l) ? FORM_GONE : FORM_WRONG;
     case TL_MULTIPLY:
@@ -159,8 +151,7 @@ static bool reads_well(const weights *w) {
         if (form == FORM_WRONG) return false;
         quotients += form == FORM_QUOTIENT;
         if (quotients) continue;
-        bool is_scaled = edit_is_compute(s, TL_MULTIPLY) && edit_operand_is(s, 0, w->sum) &&
-                         edit_writes(s, w->sum);
+        bool is_scaled = edit_fits(s, "Multiply 0", w->sum) && edit_writes(s, w->sum);
         bool touches = s->kind != TL_ALLOCATE && !edit_is_product(s) && edit_writes(s, w->sum);
         if (touches && !is_scaled && !edit_is_compute(s, TL_FILL)) return false;
     }
@@ -197,28 +188,25 @@ static bool allocate(reason *r, weights *w) {
     const char *rows = edit_text(r->memory, shape->items[0]);
     const char *keys = edit_text(r->memory, shape->items[1]);
     const char *of = edit_z(r->memory, edit_bare(w->sum)), *type = tl_type_name(p->allocate.type);
-    w->whole = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "row_sums"));
-    w->ones = edit_z(r->memory, edit_fresh_name(r->kernel, r->memory, "ones"));
-    edit_after(r->kernel, p,
-               tl_quote(r->memory,
-                        "Allocate %s in register f32 (%s, %d) as mma_C // of the weights, each in "
-                        "all columns\nAllocate %s in register %s (%d, %s) as lines",
-                        w->whole, rows, ONES_ROWS, w->ones, type, ONES_ROWS, keys));
+    w->whole = reason_fresh_z(r, "row_sums");
+    w->ones = reason_fresh_z(r, "ones");
+    reason_after(r, p,
+                 "Allocate %s in register f32 (%s, %d) as mma_C // of the weights, each in "
+                 "all columns\nAllocate %s in register %s (%d, %s) as lines",
+                 w->whole, rows, ONES_ROWS, w->ones, type, ONES_ROWS, keys);
     tl_statement *first = r->kernel->body.first;
     while (first->kind != TL_ROLE) first = first->next;
-    edit_before(r->kernel, first,
-                tl_quote(r->memory,
-                         "Allocate %s in shared %s (%d, %s) swizzled %d // what sums of rows are "
-                         "products with",
-                         w->ones, type, ONES_ROWS, keys, panels_dividing(columns)));
+    reason_before(r, first,
+                  "Allocate %s in shared %s (%d, %s) swizzled %d // what sums of rows are "
+                  "products with",
+                  w->ones, type, ONES_ROWS, keys, panels_dividing(columns));
     const str gone[] = {w->l, w->part, w->end};
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
         tl_statement *a = gone[i].length ? allocation_of(w, gone[i]) : NULL;
         if (a) remove_name(r, a, gone[i]);
     }
-    edit_after(r->kernel, p,
-               tl_quote(r->memory, "Allocate %.*s in register f32 (%s) as rows of %s",
-                        STR_ARGS(w->end), rows, of));
+    reason_after(r, p, "Allocate %.*s in register f32 (%s) as rows of %s", STR_ARGS(w->end), rows,
+                 of);
     return true;
 }
 
@@ -226,21 +214,11 @@ static bool allocate(reason *r, weights *w) {
 static void fill_ones(reason *r, const weights *w) {
     tl_statement *first = w->role->role.body.first;
     while (first && first->kind == TL_ALLOCATE) first = first->next;
-    edit_before(r->kernel, first,
-                tl_quote(r->memory,
-                         "Compute Fill 1 and get %s_register\nCopy %s from register to shared\n"
-                         "Wait %s_shared // once a block",
-                         w->ones, w->ones, w->ones));
+    reason_before(r, first,
+                  "Compute Fill 1 and get %s_register\nCopy %s from register to shared\n"
+                  "Wait %s_shared // once a block",
+                  w->ones, w->ones, w->ones);
     edit_append(&w->role->role.body, w->role, tl_quote(r->memory, "Release %s_shared", w->ones));
-}
-
-static void sum_by_product(reason *r, const weights *w, tl_statement *s, bool is_async) {
-    edit_after(
-        r->kernel, s,
-        tl_quote(r->memory,
-                 "Compute GEMM %.*s, %s_shared.T and accumulate %s by m64n%dk32%s // sums of "
-                 "rows",
-                 STR_ARGS(w->p), w->ones, w->whole, ONES_ROWS, is_async ? " async" : ""));
 }
 
 static void rewrite(reason *r, const weights *w) {
@@ -258,25 +236,26 @@ static void rewrite(reason *r, const weights *w) {
             s->let.items[0].value =
                 tl_quote_expr(r->memory, "any(not %.*s < %d)", STR_ARGS(w->p), HIGH);
         } else if (form == FORM_QUOTIENT) {
-            edit_before(
-                r->kernel, s,
-                tl_quote(r->memory,
-                         "Compute RowMax %s and get %.*s // one of its columns\n"
-                         "Compute Max %.*s, %.*s and get %.*s // a fully masked row ends as "
-                         "0\nCompute Reciprocal %.*s and get %.*s",
-                         w->whole, STR_ARGS(w->end), STR_ARGS(w->end), STR_ARGS(least),
-                         STR_ARGS(w->end), STR_ARGS(w->end), STR_ARGS(w->end)));
+            reason_before(r, s,
+                          "Compute RowMax %s and get %.*s // one of its columns\n"
+                          "Compute Max %.*s, %.*s and get %.*s // a fully masked row ends as "
+                          "0\nCompute Reciprocal %.*s and get %.*s",
+                          w->whole, STR_ARGS(w->end), STR_ARGS(w->end), STR_ARGS(least),
+                          STR_ARGS(w->end), STR_ARGS(w->end), STR_ARGS(w->end));
         } else if (is_weights_product(w, s)) {
-            sum_by_product(r, w, s, s->compute.is_async);
+            reason_after(r, s,
+                         "Compute GEMM %.*s, %s_shared.T and accumulate %s by m64n%dk32%s // sums "
+                         "of rows",
+                         STR_ARGS(w->p), w->ones, w->whole, ONES_ROWS,
+                         s->compute.is_async ? " async" : "");
             next = s->next->next ? s->next->next : tl_next(s->next, w->role);
         } else if (s->kind == TL_WAIT && str_equal(s->sync.what->text, w->sum)) {
-            edit_after(r->kernel, s, tl_quote(r->memory, "Wait %s", w->whole));
+            reason_after(r, s, "Wait %s", w->whole);
         } else if (edit_is_compute(s, TL_FILL) && edit_writes(s, w->sum)) {
-            edit_after(r->kernel, s, tl_quote(r->memory, "Compute Fill 0 and get %s", w->whole));
+            reason_after(r, s, "Compute Fill 0 and get %s", w->whole);
         } else if (edit_is_compute(s, TL_MULTIPLY) && edit_writes(s, w->sum)) {
-            edit_after(r->kernel, s,
-                       tl_quote(r->memory, "Compute Multiply %s, %.*s and get %s", w->whole,
-                                STR_ARGS(edit_operand_name(s, 1)), w->whole));
+            reason_after(r, s, "Compute Multiply %s, %.*s and get %s", w->whole,
+                         STR_ARGS(edit_operand_name(s, 1)), w->whole);
         }
     }
 }
@@ -326,9 +305,7 @@ static void write_codes(reason *r, const weights *w) {
 
 bool reason_weights(reason *r) {
     weights w = {.role = warpgroups_role(r->kernel)};
-    int64_t linear = 0;
-    reason_let_integer(r, "linear_weights", &linear);
-    edit_remove_let(r->kernel, STR("linear_weights"));
+    int64_t linear = reason_take(r, 0, "linear_weights");
     bool has_sums =
         w.role && tiles_multiplies_bytes(r->kernel) && find_weights(&w) && find_sums(&w);
     bool is_it = has_sums && reads_well(&w) && allocate(r, &w);

@@ -296,10 +296,13 @@ bool tl_loop_walks(const tl_statement *loop, const tl_expr **length, const tl_ex
     return !is_ceil;
 }
 
-str tl_axis_index(const tl_axes *axes, int i) {
-    const tl_axis *axis = &axes->items[i];
+str tl_axis_name(const tl_axis *axis) {
     const tl_expr *e = axis->is_bare || !axis->coordinate ? axis->extent : axis->coordinate;
-    return e && e->kind == TL_NAME ? e->text : (str){NULL, 0};
+    return e && e->kind == TL_NAME ? e->text : (str){"", 0};
+}
+
+str tl_axis_index(const tl_axes *axes, int i) {
+    return tl_axis_name(&axes->items[i]);
 }
 
 int tl_matrix_begin(const tl_axes *axes) {

@@ -164,12 +164,23 @@ tl_walked tl_loop_indices(const tl_kernel *kernel, const tl_statement *loop, con
 bool tl_loop_walks_index(const tl_kernel *kernel, const tl_statement *loop, const tl_expr *length,
                          str index);
 
-/* The axes of a parameter or view of that name; NULL when there is none. The tree need not be
- * bound.
+/* The tensors that a kernel declares, one after the other: parameters, and lets with axes.
+ *     for (tl_tensor t = {0}; tl_next_tensor(kernel, &t);)
+ * The tree need not be bound.
  */
-const tl_axes *tl_axes_of(const tl_kernel *kernel, str tensor);
+typedef struct tl_tensor {
+    tl_statement *statement; /* Input, Output or let */
+    tl_binding *view;        /* NULL: a parameter */
+    str name;
+    tl_axes *axes; /* of a scalar: none */
+    int at;
+} tl_tensor;
+bool tl_next_tensor(const tl_kernel *kernel, tl_tensor *t);
+bool tl_find_tensor(const tl_kernel *kernel, str name, tl_tensor *out); /* false: there is none */
+const tl_axes *tl_axes_of(const tl_kernel *kernel, str tensor);         /* NULL: there is none */
 
-/* The name of axis i's index: of its coordinate, or of a bare extent; empty for an expression. */
+/* The name of an axis's index: of its coordinate, or of a bare extent; empty for an expression. */
+str tl_axis_name(const tl_axis *axis);
 str tl_axis_index(const tl_axes *axes, int i);
 
 /* The axis of a tensor at which its matrix begins: after ';', else the last two. */

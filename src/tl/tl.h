@@ -43,8 +43,10 @@ str tl_expr_text(arena *memory, const tl_expr *e);
  * one another, have no parent and no ranges.
  */
 tl_block tl_quote(arena *memory, const char *format, ...) __attribute__((format(printf, 2, 3)));
+tl_block tl_quote_list(arena *memory, const char *format, va_list arguments);
 tl_expr *tl_quote_expr(arena *memory, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+tl_expr *tl_name_expr(arena *memory, str name); /* just that NAME */
 
 typedef enum tl_grammar_format {
     TL_GRAMMAR_EBNF,

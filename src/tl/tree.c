@@ -309,6 +309,15 @@ bool tl_is_inside(const tl_statement *s, const tl_statement *outer) {
     return s != NULL;
 }
 
+static bool is_called_otherwise(void *context, const tl_expr *e) {
+    return (e->kind != TL_NAME && e->kind != TL_ELEMENT) ||
+           !str_equal(e->text, *(const str *)context);
+}
+
+bool tl_expr_names(const tl_expr *e, str name) {
+    return !tl_visit(e, is_called_otherwise, &name);
+}
+
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b) {
     if (!a || !b) return a == b;
     if (a->kind != b->kind || a->item_count != b->item_count) return false;

@@ -377,8 +377,9 @@ tl_program *tl_program_copy(arena *memory, const tl_program *p);
  */
 typedef bool tl_visitor(void *context, const tl_expr *e);
 bool tl_visit(const tl_expr *e, tl_visitor *visit, void *context);
-/* Is the symbol in e? */
+/* Is the symbol in e; is a NAME or ELEMENT so called, bound or not? */
 bool tl_expr_mentions(const tl_expr *e, const tl_symbol *symbol);
+bool tl_expr_names(const tl_expr *e, str name);
 /* Is it the loop, `if` or role itself, or anything in it? */
 bool tl_is_inside(const tl_statement *s, const tl_statement *outer);
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b); /* same structure and names */

@@ -38,23 +38,34 @@ static void add(index_set *set, str name, int copy) {
 
 /* --- the tree, bound or not ------------------------------------------------------------------- */
 
-const tl_axes *tl_axes_of(const tl_kernel *kernel, str tensor) {
-    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        if (tl_is_parameter(s) && str_equal(s->parameter.name, tensor)) return &s->parameter.axes;
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
-            const tl_binding *binding = &s->let.items[i];
-            if (binding->axes.count && str_equal(binding->name, tensor)) return &binding->axes;
+bool tl_next_tensor(const tl_kernel *kernel, tl_tensor *t) {
+    tl_statement *s = t->statement ? t->statement : kernel->body.first;
+    for (int at = t->at; s; s = s->next, at = 0) {
+        if (tl_is_parameter(s) && at == 0) {
+            *t = (tl_tensor){s, NULL, s->parameter.name, &s->parameter.axes, 1};
+            return true;
+        }
+        for (; s->kind == TL_LET && at < s->let.count; at++) {
+            tl_binding *view = &s->let.items[at];
+            if (view->axes.count == 0) continue;
+            *t = (tl_tensor){s, view, view->name, &view->axes, at + 1};
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
-static bool is_called_otherwise(void *context, const tl_expr *e) {
-    return e->kind != TL_NAME || !str_equal(e->text, *(const str *)context);
+bool tl_find_tensor(const tl_kernel *kernel, str name, tl_tensor *out) {
+    *out = (tl_tensor){0};
+    while (tl_next_tensor(kernel, out)) {
+        if (str_equal(out->name, name)) return true;
+    }
+    return false;
 }
 
-static bool names(const tl_expr *e, str name) {
-    return !tl_visit(e, is_called_otherwise, &name);
+const tl_axes *tl_axes_of(const tl_kernel *kernel, str tensor) {
+    tl_tensor t;
+    return tl_find_tensor(kernel, tensor, &t) ? t.axes : NULL;
 }
 
 /* Wherever it begins: `first:length/size` walks the length, too. */
@@ -80,7 +91,8 @@ static void note_axis(walk_search *w, const tl_statement *s, const tl_axes *axes
     bool is_inside = around != NULL;
     if (place->is_given) {
         const tl_spot *spot = i < place->count ? &place->items[i] : NULL;
-        bool follows = is_inside && spot && !spot->is_all && names(spot->at, w->loop->loop.name);
+        bool follows =
+            is_inside && spot && !spot->is_all && tl_expr_names(spot->at, w->loop->loop.name);
         add(follows ? &w->inside : &w->outside, index, copy);
     } else if (is_inside) {
         add(&w->inside, index, copy);
@@ -112,11 +124,8 @@ static void look(walk_search *w) {
     int copy = 0;
     for (tl_statement *s = w->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind == TL_COPY) note_copy(w, s, copy++);
-        if (tl_is_parameter(s)) note_lengths(w, &s->parameter.axes);
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
-            note_lengths(w, &s->let.items[i].axes);
-        }
     }
+    for (tl_tensor t = {0}; tl_next_tensor(w->kernel, &t);) note_lengths(w, t.axes);
 }
 
 /* --- the decision ----------------------------------------------------------------------------- */
