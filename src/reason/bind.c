@@ -225,12 +225,10 @@ static void write_grid(reason *r, const bind_axes *grid) {
     str text = {"", 0};
     for (int i = 0; i < grid->count; i++) {
         const bind_axis *a = &grid->items[i];
-        const char *length = edit_text(r->memory, a->length);
-        str walk = a->is_block
-                       ? str_format(r->memory, "%.*s in %s/%.*s", STR_ARGS(a->variable),
-                                    edit_factor_text(r->memory, a->length), STR_ARGS(a->size))
-                       : str_format(r->memory, "%.*s in %s", STR_ARGS(a->variable), length);
-        text = i == 0 ? walk : str_format(r->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(walk));
+        reason_list(r, &text, ", ", "%.*s in %s", STR_ARGS(a->variable),
+                    a->is_block ? edit_factor_text(r->memory, a->length)
+                                : edit_text(r->memory, a->length));
+        if (a->is_block) reason_list(r, &text, "/", "%.*s", STR_ARGS(a->size));
     }
     reason_before(r, first_action(r->kernel), "grid %.*s // one tile per index tuple",
                   STR_ARGS(text));
@@ -405,10 +403,8 @@ static tl_statement *start_point(reason *r, tl_statement *s, str name) {
         for (tl_statement *t = tl_next(loop, loop); t; t = tl_next(t, loop)) {
             bool is_sum = t->kind == TL_COMPUTE && t->compute.target_kind == TL_ACCUMULATE &&
                           edit_writes(t, name);
-            bool is_operand = false;
-            for (int i = 0; t->kind == TL_COMPUTE && i < t->compute.operand_count; i++)
-                is_operand = is_operand || tl_expr_names(t->compute.operands[i].value, name);
-            if ((edit_reads(t, name) || edit_writes(t, name)) && (!is_sum || is_operand)) return at;
+            if ((edit_reads(t, name) || edit_writes(t, name)) && (!is_sum || edit_takes(t, name)))
+                return at;
         }
         for (tl_statement *t = r->kernel->body.first; t; t = tl_next(t, NULL))
             if (t->kind == TL_COMPUTE && t->compute.target_kind == TL_ACCUMULATE &&

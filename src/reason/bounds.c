@@ -273,8 +273,7 @@ static void rewrite_condition(const bound_loop *b, tl_statement *mask, bound_tes
             one = tl_quote_expr(r->memory, t->cut.is_upper ? "%.*s > %s" : "%.*s <= %s",
                                 STR_ARGS(b->axis), edit_text(r->memory, linear_expr(r, &edge)));
         }
-        text = str_format(r->memory, "%.*s%s%s", STR_ARGS(text), i > 0 ? " or " : "",
-                          edit_text(r->memory, one));
+        reason_list(r, &text, " or ", "%s", edit_text(r->memory, one));
     }
     mask->compute.condition = tl_quote_expr(r->memory, "%.*s", STR_ARGS(text));
 }

@@ -333,16 +333,12 @@ const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *
         int64_t bytes = (int64_t)cost_tile_bytes(m, c, i), stages = cost_slots(m, c, i);
         if (cost_is_widened(m, i)) { /* its slots have it as memory does */
             bytes /= tl_type_bytes(role->tile->storage);
-            text = str_format(r->memory, "%.*s%s%.*s widened %lld", STR_ARGS(text),
-                              text.length ? ", " : "", STR_ARGS(role->tile->name),
-                              (long long)bytes * tl_type_bytes(role->tile->storage));
+            reason_list(r, &text, ", ", "%.*s widened %lld", STR_ARGS(role->tile->name),
+                        (long long)bytes * tl_type_bytes(role->tile->storage));
         }
-        str one = stages > 1 ? str_format(r->memory, "%.*s %lld x %lld", STR_ARGS(role->tile->name),
-                                          (long long)stages, (long long)bytes)
-                             : str_format(r->memory, "%.*s %lld", STR_ARGS(role->tile->name),
-                                          (long long)bytes);
-        text = text.length > 0 ? str_format(r->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(one))
-                               : one;
+        reason_list(r, &text, ", ", "%.*s ", STR_ARGS(role->tile->name));
+        if (stages > 1) reason_list(r, &text, "", "%lld x ", (long long)stages);
+        reason_list(r, &text, "", "%lld", (long long)bytes);
     }
-    return edit_z(r->memory, text);
+    return text.data;
 }

@@ -430,6 +430,12 @@ str edit_copied_tile(const tl_statement *copy) {
     return c->target && c->from == TL_GLOBAL ? c->target->text : c->what->text;
 }
 
+bool edit_takes(const tl_statement *s, str name) {
+    for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count; i++)
+        if (tl_expr_names(s->compute.operands[i].value, name)) return true;
+    return false;
+}
+
 bool edit_loads(const tl_statement *s, str name) {
     return s->kind == TL_COPY && s->copy.from == TL_GLOBAL && edit_writes(s, name);
 }

@@ -81,6 +81,7 @@ bool edit_writes(const tl_statement *s, str name);
 /* The statement before 'from', in its block, that last wrote the tile, or has one in it that did.
  */
 tl_statement *edit_last_write(const tl_statement *from, str name);
+bool edit_takes(const tl_statement *s, str name); /* in an operand of Compute */
 /* Does any statement of the body (or s itself) read, or write, the name? */
 bool edit_reads_within(tl_statement *s, str name);
 bool edit_writes_within(tl_statement *s, str name);

@@ -115,7 +115,7 @@ static const char *allocation_text(reason *r, const tl_statement *tile, str name
                           tl_type_name(type), edit_text(r->memory, shape->items[0]),
                           edit_text(r->memory, shape->items[1]));
     int swizzle = swizzle_of(r, tile, name);
-    if (swizzle > 0) text = str_format(r->memory, "%.*s swizzled %d", STR_ARGS(text), swizzle);
+    if (swizzle > 0) reason_list(r, &text, "", " swizzled %d", swizzle);
     return edit_z(r->memory, text);
 }
 

@@ -136,9 +136,7 @@ static bool is_looked_at(const guard_form *g, const tl_statement *s) {
     for (int i = 0; i < g->sum_count; i++) {
         str sum = edit_target_name(g->sums[i]);
         bool adds = s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE;
-        for (int k = 0; adds && k < s->compute.operand_count; k++)
-            if (edit_operand_is(s, k, sum)) return true;
-        if (!adds && (edit_reads(s, sum) || edit_writes(s, sum))) return true;
+        if (adds ? edit_takes(s, sum) : edit_reads(s, sum) || edit_writes(s, sum)) return true;
     }
     return false;
 }

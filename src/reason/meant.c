@@ -65,13 +65,10 @@ static void name_axes(bare_axes *b) {
 }
 
 static bool uses_some(const bare_axes *b, const tl_statement *s) {
-    bool found = false;
-    for (int i = 0; i < b->count && s->kind == TL_COMPUTE; i++) {
-        found = found || (s->compute.condition && tl_expr_names(s->compute.condition, b->names[i]));
-        for (int k = 0; k < s->compute.operand_count; k++)
-            found = found || tl_expr_names(s->compute.operands[k].value, b->names[i]);
-    }
-    return found;
+    for (int i = 0; i < b->count && s->kind == TL_COMPUTE; i++)
+        if (edit_takes(s, b->names[i]) || tl_expr_names(s->compute.condition, b->names[i]))
+            return true;
+    return false;
 }
 
 bool meant_name_indices(reason *r) {

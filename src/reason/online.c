@@ -199,10 +199,7 @@ static bool sums_are_free(reason *r, online *o, names *derived) {
                           edit_writes(s, o->sums.items[i]);
             bool is_weighted = reads_any(s, derived) && !edit_is_before(r->kernel, s, o->softmax);
             if (is_own && !is_weighted) return reject(r, o, s, "adds something else to a sum");
-            bool is_operand = false;
-            for (int k = 0; s->kind == TL_COMPUTE && k < s->compute.operand_count; k++)
-                is_operand = is_operand || edit_operand_is(s, k, o->sums.items[i]);
-            if (is_operand ||
+            if (edit_takes(s, o->sums.items[i]) ||
                 (!is_own && (edit_reads(s, o->sums.items[i]) || edit_writes(s, o->sums.items[i]))))
                 return reject(r, o, s, "uses a sum before it is complete");
         }

@@ -68,6 +68,9 @@ tl_block reason_under(reason *r, const char *condition, const char *comment, tl_
 
 /* A formatted text, ending in NUL. */
 const char *reason_say(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds to a text, which ends in NUL then, too: what joins it to what is there, and a part. */
+void reason_list(reason *r, str *text, const char *joint, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* A name that occurs nowhere in the kernel: the one wanted, or that with a number. */
 str reason_fresh(reason *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *reason_fresh_z(reason *r, const char *format, ...)

@@ -244,7 +244,7 @@ static tl_block shared_allocations(reason *r, place_plan *plan) {
         str text = str_format(r->memory, "Allocate %.*s in shared %s (%s)",
                               STR_ARGS(role->tile->name), tl_type_name(role->tile->storage),
                               tiles_shape_text(r, plan->tiles, role->tile));
-        if (swizzle > 0) text = str_format(r->memory, "%.*s swizzled %d", STR_ARGS(text), swizzle);
+        if (swizzle > 0) reason_list(r, &text, "", " swizzled %d", swizzle);
         reason_append(r, &all, "%.*s // %lld KiB a slot", STR_ARGS(text),
                       (long long)((bytes + 1023) / 1024));
     }
@@ -283,8 +283,7 @@ static void allocate_group(reason *r, place_plan *plan, int first, bool *done, t
         if (done[i] || !plan->roles[i].in_register ||
             !same_allocation(r, plan, role, &plan->roles[i]))
             continue;
-        names = str_format(r->memory, "%.*s, %.*s", STR_ARGS(names),
-                           STR_ARGS(plan->roles[i].tile->name));
+        reason_list(r, &names, ", ", "%.*s", STR_ARGS(plan->roles[i].tile->name));
         done[i] = true;
     }
     const char *comment = "";

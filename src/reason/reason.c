@@ -127,6 +127,16 @@ const char *reason_say(reason *r, const char *format, ...) {
     return text.data;
 }
 
+void reason_list(reason *r, str *text, const char *joint, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    str part = str_format_list(r->memory, format, arguments);
+    va_end(arguments);
+    *text = text->length
+                ? str_format(r->memory, "%.*s%s%.*s", STR_ARGS(*text), joint, STR_ARGS(part))
+                : part;
+}
+
 /* --- writing ---------------------------------------------------------------------------------- */
 
 static tl_block quoted(const reason *r, const char *format, va_list arguments) {

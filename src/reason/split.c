@@ -247,14 +247,13 @@ static const char *edge_text(const split_plan *p) {
     str list = {"", 0};
     for (int i = 0; i < p->limit_count; i++) {
         const limit *l = &p->limits[i];
-        str one = str_from(edit_text(memory, l->edge));
+        reason_list(p->r, &list, ", ", "%s", edit_text(memory, l->edge));
         if (l->ahead > least)
-            one = str_format(memory, "%.*s - %lld", STR_ARGS(one), (long long)(l->ahead - least));
-        list = list.length ? str_format(memory, "%.*s, %.*s", STR_ARGS(list), STR_ARGS(one)) : one;
+            reason_list(p->r, &list, " - ", "%lld", (long long)(l->ahead - least));
     }
     if (p->limit_count > 1) list = str_format(memory, "min(%.*s)", STR_ARGS(list));
-    if (least) list = str_format(memory, "%.*s - %lld", STR_ARGS(list), (long long)least);
-    return edit_z(memory, list);
+    if (least) reason_list(p->r, &list, " - ", "%lld", (long long)least);
+    return list.data;
 }
 
 static void split(const split_plan *p) {

@@ -47,8 +47,7 @@ void stage_allocate_lines(reason *r, const tl_statement *copy) {
     tl_statement *shared = edit_shared_tile(r->kernel, str_from(name));
     str shape = {"", 0};
     for (int i = 0; i < shared->allocate.shape.count; i++)
-        shape = str_format(r->memory, "%.*s%s%s", STR_ARGS(shape), i > 0 ? ", " : "",
-                           edit_text(r->memory, shared->allocate.shape.items[i]));
+        reason_list(r, &shape, ", ", "%s", edit_text(r->memory, shared->allocate.shape.items[i]));
     tl_statement *role = r->kernel->body.last;
     for (tl_statement *s = role->role.body.first; s && s->kind == TL_ALLOCATE; s = s->next)
         if (str_equal(s->allocate.names[0], str_from(name))) return;

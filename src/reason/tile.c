@@ -25,6 +25,7 @@ typedef struct search {
     reason *r;
     cost_model *model;
     int64_t pinned_warps, pinned_resident, pinned_warpgroups;
+    int pinned_hold;                 /* -1: open */
     int64_t least_warps, most_warps; /* that are tried */
     /* Asked for by each of many thousand candidates: read once. 0: open, but -1 for the last. */
     int64_t *pinned_stages, pinned_casts, pinned_panels, pinned_ahead; /* the first by tile */
@@ -58,6 +59,13 @@ static bool read_model(search *s) {
     s->pinned_stages = arena_array(s->r->memory, int64_t, count + 1);
     for (int i = 0; i < count; i++)
         s->pinned_stages[i] = reason_stages(s->r, s->model->plan.roles[i].tile->name, 0);
+    s->pinned_hold = -1;
+    for (int i = count - 1; i >= 0; i--) {
+        int64_t value;
+        str name = s->model->plan.roles[i].tile->name;
+        if (reason_let_integer(s->r, reason_say(s->r, "%.*s_in_registers", STR_ARGS(name)), &value))
+            s->pinned_hold = value != 0;
+    }
     s->pinned_casts = reason_decided(s->r, 0, "casts");
     s->pinned_panels = reason_decided(s->r, 0, "panel_bytes");
     s->pinned_ahead = reason_decided(s->r, -1, "copies_ahead");
@@ -88,28 +96,6 @@ static void try_stages(search *s, cost_choice *choice) {
             choice->is_plain = plain;
             if (ahead < 0 || (ahead == 0) == (plain == 1)) try_choice(s, choice);
         }
-    }
-}
-
-/* --- holding left operands -------------------------------------------------------------------- */
-
-/* -1: not pinned. */
-static int pinned_hold(search *s) {
-    const place_plan *plan = &s->model->plan;
-    for (int i = 0; i < plan->count; i++) {
-        int64_t value;
-        str name = plan->roles[i].tile->name;
-        if (reason_let_integer(s->r, reason_say(s->r, "%.*s_in_registers", STR_ARGS(name)), &value))
-            return value != 0;
-    }
-    return -1;
-}
-
-static void try_holds(search *s, cost_choice *choice, int pinned) {
-    for (int holds = 0; holds < (s->model->can_hold ? 2 : 1); holds++) {
-        if (s->model->can_hold && pinned >= 0 && holds != pinned) continue;
-        choice->holds = holds;
-        try_stages(s, choice);
     }
 }
 
@@ -147,17 +133,6 @@ static void try_casts(search *s, cost_choice *choice) {
     }
 }
 
-/* The sizes that are tried for an open one. */
-static int list_wide_sizes(const cost_model *model, int open, const int64_t **values) {
-    static const int64_t rows[] = {192, 128, 64};
-    static const int64_t columns[] = {256, 224, 192, 176, 160, 144, 128,
-                                      112, 96,  80,  64,  48,  32,  16};
-    static const int64_t inner[] = {128, 64, 32};
-    bool is_rows = model->open_is_rows[open], is_inner = model->open_is_inner[open];
-    *values = is_rows ? rows : is_inner ? inner : columns;
-    return is_rows || is_inner ? 3 : (int)(sizeof columns / sizeof *columns);
-}
-
 /* How wide panels are whose last one may be open. */
 static void try_panels(search *s, cost_choice *choice) {
     int64_t pinned = s->pinned_panels;
@@ -168,16 +143,7 @@ static void try_panels(search *s, cost_choice *choice) {
     }
 }
 
-static void try_warpgroups(search *s, cost_choice *choice, int open) {
-    if (open < s->model->open_count) {
-        const int64_t *values;
-        int count = list_wide_sizes(s->model, open, &values);
-        for (int i = 0; i < count; i++) {
-            choice->sizes[open] = values[i];
-            try_warpgroups(s, choice, open + 1);
-        }
-        return;
-    }
+static void try_groups(search *s, cost_choice *choice) {
     for (int64_t count = 1; count <= WARPGROUPS_MAX; count++) {
         if (s->pinned_warpgroups > 0 && count != s->pinned_warpgroups) continue;
         choice->warpgroups = count;
@@ -186,6 +152,51 @@ static void try_warpgroups(search *s, cost_choice *choice, int open) {
     }
 }
 
+/* --- warps ------------------------------------------------------------------------------------ */
+
+static void try_warps(search *s, cost_choice *choice) {
+    for (int64_t warps = s->least_warps; warps <= s->most_warps; warps *= 2)
+        for (int holds = 0; holds < (s->model->can_hold ? 2 : 1); holds++) {
+            if (s->model->can_hold && s->pinned_hold >= 0 && holds != s->pinned_hold) continue;
+            choice->warps = warps;
+            choice->holds = holds;
+            try_stages(s, choice);
+        }
+}
+
+/* --- sizes ------------------------------------------------------------------------------------ */
+
+/* The sizes that are tried for an open one: of products of warps, of warpgroups. */
+static const int64_t *sizes_of(const cost_model *m, int open, bool is_wide, int *count) {
+    enum { COLUMNS, ROWS, INNER, MOST = 15 }; /* a 0 past the last */
+    static const int64_t tried[2][3][MOST] = {
+        {{256, 128, 96, 64, 48, 32, 16}, {256, 192, 128, 64, 32, 16}, {64, 32, 16}},
+        {{256, 224, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 16},
+         {192, 128, 64},
+         {128, 64, 32}}};
+    bool is_inner = m->open_is_inner[open] && (is_wide || m->has_products);
+    const int64_t *sizes = tried[is_wide][m->open_is_rows[open] ? ROWS
+                                          : is_inner            ? INNER
+                                                                : COLUMNS];
+    for (*count = 0; sizes[*count]; ++*count) continue;
+    return sizes;
+}
+
+static void try_sizes(search *s, cost_choice *choice, int open, bool is_wide) {
+    if (open == s->model->open_count) {
+        (is_wide ? try_groups : try_warps)(s, choice);
+        return;
+    }
+    int count;
+    const int64_t *sizes = sizes_of(s->model, open, is_wide, &count);
+    for (int i = 0; i < count; i++) {
+        choice->sizes[open] = sizes[i];
+        try_sizes(s, choice, open + 1, is_wide);
+    }
+}
+
+/* --- the class -------------------------------------------------------------------------------- */
+
 /* With lengths that products can contract; they stay as they are where nothing fits. False:
  * reported.
  */
@@ -193,7 +204,7 @@ static bool try_padded(search *s) {
     cost_choice choice = {0};
     warpgroups_padding padding = warpgroups_pad(s->r, &s->model->plan);
     if (padding.axes.count > 0 && !read_model(s)) return false;
-    try_warpgroups(s, &choice, 0);
+    try_sizes(s, &choice, 0, true);
     if (s->ways.kept_count > 0) {
         warpgroups_explain_padding(s->r, &padding);
         return true;
@@ -213,7 +224,7 @@ static bool panel_bytes_are_known(reason *r) {
 static bool asks_for_warps(search *s) {
     int64_t value;
     return s->pinned_warps > 0 || reason_let_integer(s->r, "copies_ahead", &value) ||
-           s->pinned_resident > 1 || pinned_hold(s) > 0;
+           s->pinned_resident > 1 || s->pinned_hold > 0;
 }
 
 /* After so many cuts of warpgroups were refused, warps are tried. */
@@ -299,39 +310,6 @@ static bool choose_class(search *s) {
     return true;
 }
 
-/* --- warps and sizes -------------------------------------------------------------------------- */
-
-static void try_warps(search *s, cost_choice *choice, int pinned) {
-    for (int64_t warps = s->least_warps; warps <= s->most_warps; warps *= 2) {
-        choice->warps = warps;
-        try_holds(s, choice, pinned);
-    }
-}
-
-/* The sizes that are tried for an open one. */
-static int list_sizes(const cost_model *model, int open, const int64_t **values) {
-    static const int64_t rows[] = {256, 192, 128, 64, 32, 16};
-    static const int64_t columns[] = {256, 128, 96, 64, 48, 32, 16};
-    static const int64_t inner[] = {64, 32, 16};
-    bool is_rows = model->open_is_rows[open];
-    bool is_inner = model->open_is_inner[open] && model->has_products;
-    *values = is_rows ? rows : is_inner ? inner : columns;
-    return is_rows ? 6 : is_inner ? 3 : 7;
-}
-
-static void try_sizes(search *s, cost_choice *choice, int open, int pinned) {
-    if (open == COST_OPEN_MAX || open == s->model->open_count) {
-        try_warps(s, choice, pinned);
-        return;
-    }
-    const int64_t *values;
-    int count = list_sizes(s->model, open, &values);
-    for (int i = 0; i < count; i++) {
-        choice->sizes[open] = values[i];
-        try_sizes(s, choice, open + 1, pinned);
-    }
-}
-
 /* Fewer than 4 warps leave schedulers without work: only where nothing else fits, or rows are few,
  * for which more read operands again.
  */
@@ -340,29 +318,20 @@ static void try_blocks(search *s) {
     int64_t warps = s->pinned_warps;
     s->least_warps = warps > 0 ? warps : cost_has_few_rows(s->model) ? 1 : SCHEDULERS;
     s->most_warps = warps > 0 ? warps : WARPS_MOST;
-    try_sizes(s, &choice, 0, pinned_hold(s));
+    try_sizes(s, &choice, 0, false);
     if (warps > 0 || s->ways.kept_count > 0) return;
     s->least_warps = 1;
     s->most_warps = SCHEDULERS / 2;
-    try_sizes(s, &choice, 0, pinned_hold(s));
+    try_sizes(s, &choice, 0, false);
 }
 
 /* --- the decision ----------------------------------------------------------------------------- */
 
-/* The same for warpgroups. */
 static void offer_warpgroups(search *s) {
-    static const int64_t groups[] = {0, 1, 2, 3}, stages[] = {1, 2, 3, 4}, casts[] = {1, 2},
-                         panels[] = {32, 64, 128};
+    static const int64_t stages[] = {1, 2, 3, 4}, casts[] = {1, 2}, panels[] = {32, 64, 128};
     reason *r = s->r;
     const cost_choice *c = &s->ways.kept[0].choice;
     const place_plan *plan = &s->model->plan;
-    reason_offers_choice(r, "warpgroups", c->warpgroups, groups, 4);
-    for (int i = 0; i < s->model->open_count; i++) {
-        const int64_t *values;
-        int count = list_wide_sizes(s->model, i, &values);
-        reason_offers_choice(r, edit_z(r->memory, s->model->open_names[i]), c->sizes[i], values,
-                             count);
-    }
     for (int i = 0; i < plan->count; i++) {
         if (!plan->roles[i].in_shared) continue;
         const char *name = reason_say(r, "%.*s_stages", STR_ARGS(plan->roles[i].tile->name));
@@ -376,18 +345,19 @@ static void offer_warpgroups(search *s) {
 
 /* What a tuner may put in place of this choice. */
 static void offer_choice(search *s) {
-    if (s->ways.kept[0].choice.warpgroups > 0) {
-        offer_warpgroups(s);
-        return;
-    }
-    static const int64_t warps[] = {4, 8, 16}, stages[] = {1, 2, 3, 4};
+    static const int64_t groups[] = {0, 1, 2, 3}, warps[] = {4, 8, 16}, stages[] = {1, 2, 3, 4};
     reason *r = s->r;
     const cost_choice *c = &s->ways.kept[0].choice;
+    if (c->warpgroups > 0) reason_offers_choice(r, "warpgroups", c->warpgroups, groups, 4);
     for (int i = 0; i < s->model->open_count; i++) {
-        const int64_t *values;
-        int count = list_sizes(s->model, i, &values);
-        reason_offers_choice(r, edit_z(r->memory, s->model->open_names[i]), c->sizes[i], values,
+        int count;
+        const int64_t *sizes = sizes_of(s->model, i, c->warpgroups > 0, &count);
+        reason_offers_choice(r, edit_z(r->memory, s->model->open_names[i]), c->sizes[i], sizes,
                              count);
+    }
+    if (c->warpgroups > 0) {
+        offer_warpgroups(s);
+        return;
     }
     reason_offers_choice(r, "warps", c->warps, warps, 3);
     bool is_async = tiles_copy_async(r);

@@ -79,9 +79,9 @@ const char *tiles_shape_text(reason *r, const tiles_list *t, const tiles_tile *t
     for (int i = 0; i < tile->axis_count; i++) {
         const tiles_span *e = tiles_extent(t, tile->axes[i]);
         str one = e ? tl_expr_text(r->memory, e->extent) : tile->axes[i];
-        text = i == 0 ? one : str_format(r->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(one));
+        reason_list(r, &text, ", ", "%.*s", STR_ARGS(one));
     }
-    return edit_z(r->memory, text);
+    return text.data;
 }
 
 static tiles_tile *tile_named(reason *r, tiles_list *t, str name, tl_statement *s) {

@@ -165,7 +165,7 @@ static const char *axes_text(reason *r, const own_axis *axes, int count, bool is
         bool is_matrix = i >= count - 2;
         const own_axis *a = &axes[is_matrix && is_turned ? 2 * count - 3 - i : i];
         const char *between = i == count - 2 && i ? "; " : i ? ", " : "";
-        text = str_format(r->memory, "%.*s%s%s", STR_ARGS(text), between, a->text);
+        reason_list(r, &text, "", "%s%s", between, a->text);
     }
     return reason_say(r, "%.*s)", STR_ARGS(text));
 }
@@ -178,8 +178,7 @@ static tl_kernel *turning_kernel(reason *r, const across *a) {
     str place = {"", 0};
     for (int i = 0; i < axes->count; i++) {
         own[i] = own_axis_of(r, &axes->items[i], i);
-        place = str_format(r->memory, "%.*s%s%.*s", STR_ARGS(place), i ? ", " : "",
-                           STR_ARGS(own[i].index));
+        reason_list(r, &place, ", ", "%.*s", STR_ARGS(own[i].index));
     }
     const char *turned = axes_text(r, own, axes->count, true), *word = tl_type_name(type);
     str view = fresh_in_program(r, "across");
@@ -268,8 +267,7 @@ static form try_form(const reason *r, const operands *turned) {
 static const char *list_names(reason *r, const operands *all) {
     str text = {"", 0};
     for (int i = 0; i < all->count; i++)
-        text = str_format(r->memory, "%.*s%s%.*s", STR_ARGS(text), i ? " and " : "",
-                          STR_ARGS(all->items[i].tensor));
+        reason_list(r, &text, " and ", "%.*s", STR_ARGS(all->items[i].tensor));
     return edit_z(r->memory, text);
 }
 

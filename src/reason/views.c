@@ -11,9 +11,7 @@ static const char *space_of_part(const reason *r, str view) {
     const char *space = NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (edit_writes(s, view)) return NULL;
-        for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count; i++)
-            if (edit_operand_is(s, i, view) && !space)
-                space = s->compute.operation == TL_GEMM ? "shared" : "register";
+        if (!space && edit_takes(s, view)) space = edit_is_product(s) ? "shared" : "register";
     }
     return space;
 }

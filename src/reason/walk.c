@@ -88,8 +88,7 @@ static str matrix_bytes(reason *r, const tl_statement *copy) {
     const tl_axes *axes = tiles_tensor(r->kernel, copy->copy.what->text);
     str text = {"", 0};
     for (int i = tl_matrix_begin(axes); i < axes->count; i++)
-        text = str_format(r->memory, "%.*s%s*", STR_ARGS(text),
-                          edit_factor_text(r->memory, axes->items[i].extent));
+        reason_list(r, &text, "", "%s*", edit_factor_text(r->memory, axes->items[i].extent));
     return str_format(r->memory, "%.*s%d", STR_ARGS(text),
                       tl_type_bytes(tiles_tensor_type(r->kernel, copy->copy.what->text)));
 }
@@ -105,8 +104,7 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
     for (tl_statement *s = load->role.body.first; s; s = tl_next(s, load)) {
         tl_statement *loop = s->kind == TL_COPY ? edit_loop_of(s) : NULL;
         if (!loop || loop->loop.is_grid_walk) continue;
-        bytes = str_format(r->memory, "%.*s%s%.*s", STR_ARGS(bytes), bytes.length ? " + " : "",
-                           STR_ARGS(matrix_bytes(r, s)));
+        reason_list(r, &bytes, " + ", "%.*s", STR_ARGS(matrix_bytes(r, s)));
         shared_by = sharers(grid, s);
         for (int i = 0; i < grid->grid.count; i++)
             if (is_walked(grid, i, s) && i > last) last = i;

@@ -5,33 +5,26 @@
 const char *ways_describe(reason *r, const cost_model *m, const ways_candidate *c) {
     str text = {"", 0};
     for (int i = 0; i < m->open_count; i++)
-        text = str_format(r->memory, "%.*s%.*s = %lld, ", STR_ARGS(text),
-                          STR_ARGS(m->open_names[i]), (long long)c->choice.sizes[i]);
+        reason_list(r, &text, ", ", "%.*s = %lld", STR_ARGS(m->open_names[i]),
+                    (long long)c->choice.sizes[i]);
     if (c->choice.warpgroups > 0)
-        text = str_format(r->memory, "%.*s%lld warpgroup%s of %d rows", STR_ARGS(text),
-                          (long long)c->choice.warpgroups, c->choice.warpgroups == 1 ? "" : "s",
-                          WARPGROUP_ROWS);
+        reason_list(r, &text, ", ", "%lld warpgroup%s of %d rows", (long long)c->choice.warpgroups,
+                    c->choice.warpgroups == 1 ? "" : "s", WARPGROUP_ROWS);
     if (c->choice.warpgroups > 0 && m->may_open_panels)
-        text = str_format(r->memory, "%.*s, panels of %lld bytes", STR_ARGS(text),
-                          (long long)c->choice.panel_bytes);
+        reason_list(r, &text, ", ", "panels of %lld bytes", (long long)c->choice.panel_bytes);
     if (c->choice.warpgroups == 0)
-        text = str_format(r->memory, "%.*s%lld warp%s of %d rows", STR_ARGS(text),
-                          (long long)c->choice.warps, c->choice.warps == 1 ? "" : "s",
-                          c->result.rows_per_warp);
+        reason_list(r, &text, ", ", "%lld warp%s of %d rows", (long long)c->choice.warps,
+                    c->choice.warps == 1 ? "" : "s", c->result.rows_per_warp);
     for (int i = 0; i < m->channel_count; i++) {
         int tile = m->channels[i];
-        text =
-            str_format(r->memory, "%.*s, %.*s in %lld", STR_ARGS(text),
-                       STR_ARGS(m->plan.roles[tile].tile->name), (long long)c->choice.stages[tile]);
+        reason_list(r, &text, ", ", "%.*s in %lld", STR_ARGS(m->plan.roles[tile].tile->name),
+                    (long long)c->choice.stages[tile]);
     }
     if (m->channel_count > 0)
-        text = str_format(r->memory, "%.*s slots%s", STR_ARGS(text),
-                          c->choice.is_plain ? ", copied in place" : "");
-    if (c->result.is_tight)
-        text = str_format(r->memory, "%.*s, tight in registers", STR_ARGS(text));
-    if (c->choice.holds)
-        text = str_format(r->memory, "%.*s, left operand held in registers", STR_ARGS(text));
-    return edit_z(r->memory, text);
+        reason_list(r, &text, "", " slots%s", c->choice.is_plain ? ", copied in place" : "");
+    if (c->result.is_tight) reason_list(r, &text, ", ", "tight in registers");
+    if (c->choice.holds) reason_list(r, &text, ", ", "left operand held in registers");
+    return text.data;
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */
