@@ -278,18 +278,15 @@ static bool has_unit(reason *r) {
 bool reason_bytes(reason *r) {
     enum { NARROW = 8, WIDE = 16 };
     int64_t wanted = 0;
-    edit_remove_let(r->kernel, STR("turn"));
     if (gpu_has(r->target, GPU_FEATURE_wgmma)) return true; /* pass tile decides there */
     bool is_pinned = reason_let_integer(r, "products", &wanted);
     if (is_pinned && wanted != NARROW && wanted != WIDE)
         return reason_stuck(r, NULL, "products are of 8 or 16 bits, not %lld", (long long)wanted);
     edit_remove_let(r->kernel, STR("products"));
-    if (!has_byte_operand(r)) {
-        edit_remove_let(r->kernel, STR("promote"));
+    if (!has_byte_operand(r))
         return wanted != NARROW ||
                reason_stuck(r, NULL, "no product of kernel %.*s has operands of 8 bits",
                             STR_ARGS(r->kernel->name));
-    }
     kinds all = {0};
     bool has_products = gpu_has(r->target, GPU_FEATURE_fp8_mma) || has_unit(r);
     const char *why = !has_products                ? "the GPU has no products of 8 bits"
@@ -316,6 +313,5 @@ bool reason_bytes(reason *r) {
                           "are i32, exact in each block, and go to f32 with it");
         promote_sums(r, cuts);
     }
-    edit_remove_let(r->kernel, STR("promote"));
     return true;
 }

@@ -297,7 +297,6 @@ bool reason_finish(reason *r) {
         if (s->kind == TL_COPY && s->copy.to == TL_GLOBAL && s->copy.from == TL_REGISTER)
             store_through_shared(r, s);
     }
-    edit_remove_let(r->kernel, STR("panel_bytes"));
     order_tiles(r);
     return true;
 }

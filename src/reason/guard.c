@@ -430,10 +430,6 @@ bool reason_guard(reason *r) {
         any = true;
         say_guarded(r, &g, saved);
     }
-    edit_remove_let(r->kernel, STR("guard"));
-    edit_remove_let(r->kernel, STR("first_columns"));
-    edit_remove_let(r->kernel, STR("near_maximum"));
-    edit_remove_let(r->kernel, STR("rounded_sums"));
     if (wanted == 1 && !any)
         return reason_stuck(
             r, NULL, "no maximum of kernel %.*s can be guarded: %s", STR_ARGS(r->kernel->name),

@@ -180,7 +180,5 @@ bool reason_promote(reason *r) {
     if (is_cut && !wants)
         reason_decide(r, "sums", "stay in products of 8 bits, which keep %lld bits of them, as %s",
                       (long long)r->target->mma8_sum_bits, reason_pin_word(r, "promote"));
-    edit_remove_let(r->kernel, STR("promote"));
-    edit_remove_let(r->kernel, STR("products"));
     return true;
 }

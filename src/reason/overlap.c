@@ -328,7 +328,7 @@ static void overlap(reason *r, tl_statement *loop, const tl_statement *role, boo
 }
 
 bool reason_overlap(reason *r) {
-    int64_t wanted = reason_take(r, 1, "overlap");
+    int64_t wanted = reason_decided(r, 1, "overlap");
     tl_statement *role = warpgroups_role(r->kernel);
     if (!role) return true;
     for (tl_statement *s = role->role.body.first, *next; s; s = next) {

@@ -51,7 +51,7 @@ static int tell_apart(reason *r, tl_statement *math, int64_t parts) {
 bool reason_parts(reason *r) {
     static const int64_t choices[] = {1, 2, 4};
     tl_statement *math = warpgroups_role(r->kernel);
-    int64_t parts = reason_take(r, 1, "mask_parts");
+    int64_t parts = reason_decided(r, 1, "mask_parts");
     if (parts != 1 && atom_mask_word(parts).length == 0)
         return reason_stuck(r, NULL, "mask_parts is 1, 2 or 4, not %lld", (long long)parts);
     if (!math) return true;

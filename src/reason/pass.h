@@ -28,26 +28,10 @@ typedef struct reason {
     const tl_kernel *turned; /* the one that reads what the last of them write */
 } reason;
 
-/* Each returns false when it reported why it cannot go on. In order: */
-bool reason_bind(reason *r); /* types, lengths, the grid, starts of sums, a place for every tile */
-bool reason_online(reason *r); /* Softmax becomes operations */
-bool reason_fold(reason *r);   /* scales sink below the maximum; base 2; fused multiply-adds */
-bool reason_bytes(reason *r);  /* products of 8 bits by warps: weights in range, sums in f32 */
-bool reason_store(reason *r); /* computed operands that products take from shared memory go there */
-bool reason_tile(reason *r);  /* sizes; bounds of loops; masks only where they matter */
-bool reason_place(reason *r); /* spaces, types, layouts, instructions */
-bool reason_guard(reason *r); /* a maximum that moves only when it must */
-bool reason_roles(reason *r); /* a role that loads; asynchronous products */
-bool reason_stage(reason *r); /* rings, prefetches, Waits and Releases */
-bool reason_overlap(reason *r); /* products run beside the elements of the next block */
-bool reason_peel(reason *r);    /* a first iteration that differs is before its loop */
-bool reason_split(reason *r);   /* iterations that need no `if` have a loop of their own */
-bool reason_finish(reason *r);  /* the way out of registers; the order of tiles */
-bool reason_walk(reason *r);    /* how a block comes from tile to tile */
-bool reason_turns(reason *r);   /* products are issued one after the other */
-bool reason_parts(reason *r);   /* what a mask leaves of a block is told apart */
-bool reason_weights(reason *r); /* sums of rows of 8-bit weights are products */
-bool reason_promote(reason *r); /* sums of 8-bit products are taken over in f32 */
+/* The passes. Each returns false when it reported why it cannot go on. */
+#define PASS(name, what) bool reason_##name(reason *r);
+#include "reason/passes.def"
+#undef PASS
 
 /* Reports that the program cannot be reasoned on, at a statement (NULL: as a whole). False. */
 bool reason_stuck(reason *r, const tl_statement *at, const char *format, ...)
@@ -151,7 +135,9 @@ bool reason_wants_peel(reason *r);
 
 /* The integer a `let` gives to a decision or size; false when there is none. */
 bool reason_let_integer(reason *r, const char *name, int64_t *value);
-/* The same, or 'otherwise'; and takes it out, its last reader. */
+/* The same, or 'otherwise'. After the last pass that asks for them (pins.def) lets are taken out;
+ * reason_take takes one out at once.
+ */
 int64_t reason_decided(reason *r, int64_t otherwise, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int64_t reason_take(reason *r, int64_t otherwise, const char *name);

@@ -103,7 +103,7 @@ bool reason_wants_peel(reason *r) {
 
 bool reason_peel(reason *r) {
     bool wants = reason_wants_peel(r);
-    int64_t wanted = reason_take(r, -1, "peel");
+    int64_t wanted = reason_decided(r, -1, "peel");
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_FOR || s->loop.is_grid_walk || !peel_has_test(s)) continue;
         const char *j = edit_z(r->memory, s->loop.name);

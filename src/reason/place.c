@@ -357,8 +357,8 @@ static void wrap_in_role(reason *r, tl_block role, tl_block shared, tl_block reg
 }
 
 bool reason_place(reason *r) {
-    place_plan plan = {.warps = reason_take(r, 4, "warps")};
-    int64_t warpgroups = reason_take(r, 0, "warpgroups");
+    place_plan plan = {.warps = reason_decided(r, 4, "warps")};
+    int64_t warpgroups = reason_decided(r, 0, "warpgroups");
     if (warpgroups > 0) plan.warps = warpgroups * WARPGROUP_WARPS;
     if (plan.warps < 1 || plan.warps > r->target->block_threads / 32)
         return reason_stuck(r, NULL, "a block of %lld warps does not exist on %.*s",
@@ -375,6 +375,5 @@ bool reason_place(reason *r) {
     tl_block registers = register_allocations(r, &plan, &casts);
     name_places(r, &plan);
     wrap_in_role(r, role_header(r, &plan, warpgroups), shared, registers);
-    edit_remove_let(r->kernel, STR("casts"));
     return true;
 }

@@ -5,89 +5,25 @@
 /* --- the passes ------------------------------------------------------------------------------- */
 
 static const reason_pass_entry pass_names[] = {
-    {"bind", "types, lengths, the grid, starts of sums, a place for every tile; a kernel before "
-             "for what has to be turned"},
-    {"online", "Softmax becomes operations, in one walk where that is allowed"},
-    {"fold", "scales sink below the maximum; base 2; fused multiply-adds"},
-    {"bytes", "products of 8 bits by warps: weights in their type's range, sums in f32"},
-    {"store", "computed operands that products take from shared memory go there"},
-    {"tile", "tile sizes, warps and stages; bounds of loops; masks only where they matter"},
-    {"place", "spaces, types, layouts and instructions; casts between products"},
-    {"guard", "a maximum that moves only when it must"},
-    {"roles", "warpgroups: a role that loads; asynchronous products"},
-    {"stage", "rings and prefetches; a Wait before the first use, a Release after the last"},
-    {"overlap", "warpgroups: products run beside the elements of the next block"},
-    {"peel", "a first iteration that differs is written out before its loop"},
-    {"split", "iterations that need no `if` have a loop of their own"},
-    {"finish", "how results reach memory; the order of tiles"},
-    {"walk", "warpgroups: how a block goes from tile to tile"},
-    {"turns", "warpgroups: they take turns to issue products"},
-    {"parts", "warpgroups: parts of a block that a mask leaves empty are skipped"},
-    {"weights", "warpgroups: sums of rows of 8-bit weights are products with ones"},
-    {"promote", "warpgroups: sums of 8-bit products are taken over in f32"},
+#define PASS(name, what) {#name, what},
+#include "reason/passes.def"
+#undef PASS
     {NULL, NULL},
 };
 
 static bool (*const pass_runs[])(reason *) = {
-    reason_bind,    reason_online, reason_fold,    reason_bytes,   reason_store,
-    reason_tile,    reason_place,  reason_guard,   reason_roles,   reason_stage,
-    reason_overlap, reason_peel,   reason_split,   reason_finish,  reason_walk,
-    reason_turns,   reason_parts,  reason_weights, reason_promote,
+#define PASS(name, what) reason_##name,
+#include "reason/passes.def"
+#undef PASS
 };
 
 enum { PASS_COUNT = sizeof pass_runs / sizeof *pass_runs };
 _Static_assert(PASS_COUNT <= 32, "tl_history.passes has a bit for each");
 
 static const reason_pass_entry pin_names[] = {
-    {"warps", "warps of a block"},
-    {"warpgroups", "warpgroups that compute, beside a warp that loads; 0: warps do both"},
-    {"stages", "slots of the tiles that a loop copies (X_stages for the tile X alone)"},
-    {"ring", "1: two tiles that a loop copies take turns in the slots of one ring; 0: never"},
-    {"guard", "1: the maximum moves only when it must; 0: with every block"},
-    {"eager",
-     "1: after a large move of that maximum the next block moves it without a vote; 0: it votes"},
-    {"first_columns",
-     "warpgroups: columns of the first block that set that maximum, a quarter of it at most; the "
-     "vote sees to the others; 0: all"},
-    {"near_maximum",
-     "1: where a block may outweigh all before it, its rounded weights are added up, or that "
-     "maximum moves (bf16); 0: not for that reason"},
-    {"rounded_sums",
-     "warpgroups: 1: the denominator adds weights rounded as the product takes them (bf16); 0: "
-     "exact ones"},
-    {"casts", "warpgroups: places in registers of a left operand that is computed"},
-    {"panel_bytes",
-     "warpgroups: bytes of the panels of lines that no panel width divides: 32, 64 or 128"},
-    {"dynamic", "warpgroups: 1: a block takes the next free tile; 0: tiles i, i + gridDim, i + 2 "
-                "gridDim, ..."},
-    {"sections",
-     "warpgroups: 1: tiles go in sections whose operands fit the level-2 cache; 0: they do not"},
-    {"flat", "warpgroups: 1: a tile's end overlaps the next one's beginning; 0: it does not"},
-    {"turns",
-     "warpgroups: 1: they take turns to issue products; 0: each issues them when it gets there"},
-    {"mask_parts",
-     "warpgroups: parts of a block's columns that a mask tells apart, 1, 2 or 4: a warp leaves out "
-     "those of which its rows see nothing"},
-    {"products", "8: elements of 8 bits are multiplied as they are; 16: they widen on their way"},
-    {"turn",
-     "warpgroups: 1: a kernel before turns right operands of 8 bits that lie across; 0: they "
-     "widen as they lie"},
-    {"linear_weights",
-     "warpgroups: 1: 8-bit weights lie on the line between powers of two; 0: they are powers"},
-    {"promote", "1: sums of 8-bit products are taken over in f32 after each block; 0: never"},
-    {"overlap", "warpgroups: 1: products overlap the elements of the next block; 0: each is waited "
-                "for at once"},
-    {"X_in_registers", "1: the tile X, copied before a loop, is held in registers during it"},
-    {"X_in_shared", "warpgroups: 1: the result X leaves through shared memory; 0: from registers"},
-    {"copies_ahead",
-     "without asynchronous copies: 1: a loop's copies run ahead through registers; 0: they do not"},
-    {"peel", "1: a loop's first iteration is written out before it where it differs; 0: never"},
-    {"split", "1: iterations that need no `if` have a loop of their own; 0: never"},
-    {"copies_after",
-     "1: in that loop, copies for later iterations start after the first product; 0: before it"},
-    {"nominal_length", "for the cost model: the length of axes that are known at launch only"},
-    {"nominal_X", "for the cost model: what the length X, known at launch only, usually is"},
-    {"resident", "blocks that must fit on one multiprocessor"},
+#define PIN(name, until, what) {#name, what},
+#include "reason/pins.def"
+#undef PIN
     {NULL, NULL},
 };
 
@@ -315,6 +251,22 @@ bool reason_is_code(const tl_kernel *kernel) {
     return false;
 }
 
+/* Decisions stand in the text until the last pass that asks for them has run. */
+static void forget_decisions(reason *r) {
+    static const char *const until[] = {
+#define PIN(name, until, what) #until,
+#include "reason/pins.def"
+#undef PIN
+    };
+    for (int i = 0; pin_names[i].name; i++) {
+        tl_statement *let;
+        str name = str_from(pin_names[i].name);
+        bool is_over = str_is(str_from(r->pass), until[i]);
+        if (is_over && edit_find_let(r->kernel, name, &let) && !let->parent)
+            edit_remove_let(r->kernel, name); /* those in roles are votes */
+    }
+}
+
 static int find_pass(str name) {
     for (int i = 0; pass_names[i].name; i++)
         if (str_is(name, pass_names[i].name)) return i;
@@ -366,6 +318,7 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
         for (int i = first + 1; i <= last && is_going; i++) {
             r.pass = pass_names[i].name;
             is_going = (i > 0 || reason_turn(&r)) && pass_runs[i](&r);
+            if (is_going) forget_decisions(&r);
             reason_note_history(&r, i);
             if (is_going) continue;
             if (is_good) result.stuck_kernel = number;

@@ -275,7 +275,7 @@ static void split(const split_plan *p) {
 }
 
 bool reason_split(reason *r) {
-    int64_t wanted = reason_take(r, -1, "split"), after = reason_take(r, 1, "copies_after");
+    int64_t wanted = reason_decided(r, -1, "split"), after = reason_decided(r, 1, "copies_after");
     int roles = 0; /* with several, each is short */
     for (tl_statement *s = r->kernel->body.first; s; s = s->next) roles += s->kind == TL_ROLE;
     bool wants = wanted < 0 ? tiles_copy_async(r) : wanted > 0;

@@ -467,9 +467,6 @@ static bool stage_one(reason *r, tl_statement *loop) {
 }
 
 void reason_forget_stages(reason *r) {
-    edit_remove_let(r->kernel, STR("stages"));
-    edit_remove_let(r->kernel, STR("copies_ahead"));
-    edit_remove_let(r->kernel, STR("ring"));
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
         for (int i = 0; s->kind == TL_ALLOCATE && i < s->allocate.name_count; i++)
             edit_remove_let(r->kernel,

@@ -419,7 +419,6 @@ static void write_choice(search *s) {
     for (int i = 0; c->holds && i < plan->count; i++)
         if (place_may_be_held(r, &plan->roles[i]) && plan->roles[i].in_shared)
             reason_settle(r, 1, "%.*s_in_registers", STR_ARGS(plan->roles[i].tile->name));
-    edit_remove_let(r->kernel, STR("resident"));
     nominal_drop(r);
 }
 

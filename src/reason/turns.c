@@ -44,7 +44,7 @@ static bool has_elements(tl_statement *math) {
 
 bool reason_turns(reason *r) {
     tl_statement *math = warpgroups_role(r->kernel);
-    int64_t wanted = reason_take(r, 1, "turns");
+    int64_t wanted = reason_decided(r, 1, "turns");
     if (!math || math->role.executors < 2 || !has_elements(math)) return true;
     reason_offers_switch(r, "turns", wanted != 0);
     if (wanted == 0) {

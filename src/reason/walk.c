@@ -153,7 +153,5 @@ bool reason_walk(reason *r) {
         walk_flatten(r, loads, walk, reason_decided(r, 1, "flat") != 0);
         delay_stores(r, walk);
     }
-    static const char *const taken[] = {"dynamic", "sections", "flat"};
-    for (int i = 0; i < 3; i++) edit_remove_let(r->kernel, str_from(taken[i]));
     return true;
 }

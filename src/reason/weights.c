@@ -305,7 +305,7 @@ static void write_codes(reason *r, const weights *w) {
 
 bool reason_weights(reason *r) {
     weights w = {.role = warpgroups_role(r->kernel)};
-    int64_t linear = reason_take(r, 0, "linear_weights");
+    int64_t linear = reason_decided(r, 0, "linear_weights");
     bool has_sums =
         w.role && tiles_multiplies_bytes(r->kernel) && find_weights(&w) && find_sums(&w);
     bool is_it = has_sums && reads_well(&w) && allocate(r, &w);
