@@ -6,28 +6,27 @@ flashtl=$1
 check=${2:-}
 cd "$(dirname "$0")/.."
 stale=0
-make_file() { # FORM FILE
+made=$(mktemp)
+trap 'rm -f "$made"' EXIT
+make_file() { # FILE COMMAND...: what the command prints, in a file that is touched only once all of it is there
+    file=$1
+    shift
+    "$@" > "$made"
+    cmp -s "$made" "$file" && return
     if [ "$check" = --check ]; then
-        "$flashtl" help --form "$1" | cmp -s - "$2" || { echo "$2 is stale: run tools/generate.sh"; stale=1; }
+        echo "$file is stale: run tools/generate.sh"
+        stale=1
     else
-        "$flashtl" help --form "$1" > "$2"
-    fi
-}
-make_page() { # PAGE SECTION
-    page=share/man/flashtl-$1.$2
-    if [ "$check" = --check ]; then
-        python3 tools/manual.py "$1" | cmp -s - "$page" || { echo "$page is stale: run tools/generate.sh"; stale=1; }
-    else
-        python3 tools/manual.py "$1" > "$page"
+        cat "$made" > "$file"
     fi
 }
 python3 tools/lists.py "$flashtl" $check || stale=1
-make_page language 7
-make_page gpu 5
-make_file man share/man/flashtl.1
-make_file bash share/completions/flashtl.bash
-make_file zsh share/completions/_flashtl
-make_file fish share/completions/flashtl.fish
+make_file share/man/flashtl-language.7 python3 tools/manual.py language
+make_file share/man/flashtl-gpu.5 python3 tools/manual.py gpu
+make_file share/man/flashtl.1 "$flashtl" help --form man
+make_file share/completions/flashtl.bash "$flashtl" help --form bash
+make_file share/completions/_flashtl "$flashtl" help --form zsh
+make_file share/completions/flashtl.fish "$flashtl" help --form fish
 if [ "$check" = --check ] && command -v mandoc > /dev/null 2>&1; then
     mandoc -T lint -W warning share/man/* || stale=1
 fi
