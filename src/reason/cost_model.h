@@ -46,7 +46,7 @@ struct cost_model {
     bool open_is_rows[COST_OPEN_MAX], open_is_inner[COST_OPEN_MAX];
     int open_count;
     cost_extent (*extents)[2];     /* by tile: rows, columns */
-    cost_life *lives;              /* by tile */
+    cost_life *lives, *loops;      /* by tile; of the loop that has a use of it, first -1: none */
     bool may_open[COST_TILES_MAX]; /* by tile: may its last panel be open? */
     bool may_open_panels;          /* is there such a tile, that wide panels do not divide? */
     int point_count;

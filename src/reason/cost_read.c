@@ -147,8 +147,9 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         m->index_columns = it->b;
     }
     m->is_curved = m->is_curved || (tl_facts(c->operation)->is_chain && !it->is_vector);
-    bool is_rescale = c->operation == TL_MULTIPLY && m->plan.roles[tile].is_product &&
-                      tile_index(m, edit_operand_name(s, 1)) >= 0;
+    int by = tile_index(m, edit_operand_name(s, 1));
+    bool is_rescale = c->operation == TL_MULTIPLY && m->plan.roles[tile].is_product && by >= 0 &&
+                      m->plan.roles[by].tile->axis_count < 2;
     bool is_difference = c->operation == TL_SUBTRACT && !it->is_vector &&
                          far_is_maximum(m->r, edit_operand_name(s, 1)); /* guard_far.c */
     it->is_of_maximum =
@@ -235,24 +236,41 @@ static cost_life stretch_of(const cost_model *m, const tl_statement *loop) {
     return l;
 }
 
+static bool has_use(const tl_statement *s, str name) {
+    return s->kind == TL_COPY
+               ? tl_expr_names(s->copy.what, name) || tl_expr_names(s->copy.target, name)
+               : edit_reads(s, name) || edit_writes(s, name);
+}
+
+static bool has_use_within(tl_statement *loop, str name) {
+    for (tl_statement *s = loop->loop.body.first; s; s = tl_next(s, loop))
+        if (has_use(s, name)) return true;
+    return false;
+}
+
 static void read_lives(cost_model *m) {
-    m->lives = arena_array(m->r->memory, cost_life, m->plan.count > 0 ? m->plan.count : 1);
+    m->lives = arena_array(m->r->memory, cost_life, m->plan.count + 1);
+    m->loops = arena_array(m->r->memory, cost_life, m->plan.count + 1);
     for (int i = 0; i < m->plan.count; i++) {
         str name = m->plan.roles[i].tile->name;
         cost_life l = {-1, -1};
         int point = 0;
         for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL), point++)
-            if (s->kind == TL_COPY
-                    ? tl_expr_names(s->copy.what, name) || tl_expr_names(s->copy.target, name)
-                    : edit_reads(s, name) || edit_writes(s, name)) {
+            if (has_use(s, name)) {
                 if (l.first < 0) l.first = point;
                 l.last = point;
             }
         m->point_count = point;
+        m->loops[i] = (cost_life){-1, -1};
         /* What is there before a loop and used in it lives through all of it. */
         for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
             if (s->kind != TL_FOR) continue;
             cost_life loop = stretch_of(m, s);
+            if (has_use_within(s, name)) {
+                cost_life *all = &m->loops[i];
+                all->first = all->first < 0 ? loop.first : all->first;
+                all->last = loop.last > all->last ? loop.last : all->last;
+            }
             if (l.first < loop.first && l.last > loop.first && l.last < loop.last)
                 l.last = loop.last;
         }
@@ -314,7 +332,6 @@ cost_model *cost_read(reason *r) {
     m->r = r;
     m->plan.warps = 4;
     m->is_async = tiles_copy_async(r);
-    m->is_guarded = reason_decided(r, 1, "guard") != 0;
     if (!place_plan_read(r, &m->plan)) return NULL;
     if (m->plan.count > COST_TILES_MAX) {
         reason_stuck(r, NULL, "more than %d tiles", COST_TILES_MAX);
@@ -329,6 +346,9 @@ cost_model *cost_read(reason *r) {
         else if (edit_is_store(s)) read_stored(m, s);
         else if (s->kind == TL_COPY) read_copy(m, s);
     }
+    for (int i = 0; i < m->item_count; i++)
+        m->is_guarded = m->is_guarded || m->items[i].is_of_maximum;
+    m->is_guarded = m->is_guarded && reason_decided(r, 1, "guard") != 0;
     read_grid(m);
     read_lives(m);
     read_channels(m);

@@ -17,7 +17,8 @@
 enum {
     SLOT_BARRIER_BYTES = 16,    /* a full and an empty one */
     INSTRUCTION_REGISTERS = 28, /* beside a product's sums: its left operand, addresses */
-    ROLE_REGISTERS = 32,        /* addresses, counters, a handful of values per row */
+    ROLE_REGISTERS = 20,        /* addresses, counters */
+    ROW_REGISTERS = 12,         /* a handful of values per row, or what columns have */
     FEW_TESTS = 4,              /* of masks, that need no more; */
     TEST_REGISTERS = 4,         /* each further one: its limits */
     TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
@@ -114,20 +115,39 @@ static bool passes_through(const cost_model *m, const place_role *role) {
 /* Accumulators, matrices that elementwise statements keep, and 16-bit copies that products take
  * from registers.
  */
-static double matrix_registers(const cost_model *m, const cost_choice *c) {
-    double all = 0, cast_bytes = WARPGROUP_STEP_BYTES / warpgroups_step(m->r);
+static double matrix_registers(const cost_model *m, const cost_choice *c, int tile) {
+    const place_role *role = &m->plan.roles[tile];
+    double own = cost_tile_registers(m, c, tile), all = 0;
+    if (role->tile->axis_count != 2) return 0;
+    if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
+    else if (role->in_register && !passes_through(m, role)) all += own;
+    if (role->has_cast)
+        all += own * WARPGROUP_STEP_BYTES / warpgroups_step(m->r) / 4 * (double)c->casts;
+    if (role->is_product && narrow_is_promoted(m->r, role->tile)) all += own;
+    return all;
+}
+
+/* The most that tiles take at a time. What a loop has is there in all of it, since products of one
+ * iteration run beside elements of another, but for values of columns: these are made of one
+ * another in place, and those that are loaded come first of all.
+ */
+static double tile_registers(const cost_model *m, const cost_choice *c) {
+    double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0;
+    int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
-        double own = cost_tile_registers(m, c, i);
-        if (role->layout == TL_COLUMNS) /* a lane holds every fourth column, in f32 to be sure */
-            all += role->in_register ? own : 0;
-        if (role->tile->axis_count != 2) continue;
-        if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
-        else if (role->in_register && !passes_through(m, role)) all += own;
-        if (role->has_cast) all += own * cast_bytes / 4 * (double)c->casts;
-        if (role->is_product && narrow_is_promoted(m->r, role->tile)) all += own;
+        bool is_columns = role->layout == TL_COLUMNS && role->in_register;
+        double own = is_columns ? cost_tile_registers(m, c, i) : matrix_registers(m, c, i);
+        cost_life l = m->lives[i], loop = m->loops[i];
+        if (loop.first >= 0 && (!is_columns || role->is_loaded_in_loop)) l.first = loop.first;
+        if (loop.first >= 0 && !is_columns) l.last = loop.last > l.last ? loop.last : l.last;
+        if (is_columns && l.last > l.first) l.last--;
+        for (int p = l.first; own > 0 && p >= 0 && p <= l.last && p < points; p++)
+            *(is_columns ? &vectors[p] : &matrices[p]) += own;
     }
-    return all;
+    for (int p = 0; p < points; p++)
+        most = fmax(most, matrices[p] + fmax(vectors[p], ROW_REGISTERS));
+    return most;
 }
 
 typedef struct load {
@@ -307,7 +327,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     bool has_own = !m->is_loose && operands + results <= g->block_shared;
     out.shared_bytes = operands + (has_own ? results : 0);
     int further = m->mask_tests > FEW_TESTS ? m->mask_tests - FEW_TESTS : 0;
-    out.registers = (int)matrix_registers(m, c) + ROLE_REGISTERS + further * TEST_REGISTERS;
+    out.registers = (int)tile_registers(m, c) + ROLE_REGISTERS + further * TEST_REGISTERS;
     if (operands > g->block_shared ||
         out.registers > warpgroups_math_registers(m->r, c->warpgroups))
         return out;

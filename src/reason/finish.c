@@ -1,5 +1,6 @@
 /* Pass finish: the way of results to memory, and the order of tiles. */
 #include "reason/panels.h"
+#include "reason/walk.h"
 #include "reason/warpgroups.h"
 
 /* --- results through shared memory ------------------------------------------------------------ */
@@ -227,35 +228,6 @@ static void store_through_shared(reason *r, tl_statement *store) {
 
 /* --- the order of tiles ----------------------------------------------------------------------- */
 
-/* How the number of iterations moves with a walk: 1 up, -1 down, 0 not known or not at all. */
-static int direction(reason *r, const tl_expr *e, str walk, int depth) {
-    if (!e || depth > TL_HEIGHT_MAX) return 0;
-    switch (e->kind) {
-    case TL_NAME: {
-        if (str_equal(e->text, walk)) return 1;
-        tl_binding *let = edit_find_let(r->kernel, e->text, NULL);
-        return let && let->axes.count == 0 ? direction(r, let->value, walk, depth + 1) : 0;
-    }
-    case TL_NEGATE: return -direction(r, e->left, walk, depth + 1);
-    case TL_BINARY: {
-        int a = direction(r, e->left, walk, depth + 1), b = direction(r, e->right, walk, depth + 1);
-        if (e->operator== TL_MINUS) b = -b;
-        if (e->operator== TL_OVER) b = 0;
-        return a == b || b == 0 ? a : a == 0 ? b : 0;
-    }
-    case TL_CALL: {
-        int all = 0;
-        for (int i = 0; i < e->item_count; i++) {
-            int one = direction(r, e->items[i], walk, depth + 1);
-            if (all != 0 && one != 0 && all != one) return 0;
-            all = all != 0 ? all : one;
-        }
-        return all;
-    }
-    default: return 0;
-    }
-}
-
 static void order_tiles(reason *r) {
     tl_statement *grid = NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
@@ -263,12 +235,10 @@ static void order_tiles(reason *r) {
     if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
     bool has_order = false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_FOR || s->loop.is_grid_walk) continue;
         for (int i = 0; i < grid->grid.count; i++) {
             tl_walk *walk = &grid->grid.items[i];
-            int up = direction(r, s->loop.to, walk->name, 0);
-            int from = direction(r, s->loop.from, walk->name, 0);
-            if (up == 0 || from != 0 || walk->is_reversed) continue;
+            int up = walk_direction(r, s, walk->name);
+            if (up == 0 || walk->is_reversed) continue;
             walk->is_reversed = up > 0;
             has_order = true;
             reason_decide(r, "order of tiles",

@@ -8,6 +8,7 @@
  */
 #include "reason/names.h"
 #include "reason/peel.h"
+#include "reason/spread.h"
 #include "reason/warpgroups.h"
 
 /* --- head and tail ---------------------------------------------------------------------------- */
@@ -304,7 +305,9 @@ static bool may_rotate(reason *r, rotation *o, const tl_statement *role) {
 static void overlap(reason *r, tl_statement *loop, const tl_statement *role, bool is_wanted) {
     rotation o = {.memory = r->memory, .loop = loop};
     const char *j = edit_z(r->memory, loop->loop.name);
-    if (!may_rotate(r, &o, role)) {
+    bool may = may_rotate(r, &o, role);
+    int spread = may || !is_wanted ? 0 : spread_products(r, loop);
+    if (!may && spread == 0 && is_wanted) {
         reason_decide(r, "overlap", "the loop over %s stays as it is: %s", j, o.why);
         return;
     }
@@ -312,6 +315,13 @@ static void overlap(reason *r, tl_statement *loop, const tl_statement *role, boo
     if (!is_wanted) {
         reason_decide(r, "overlap", "the loop over %s stays as it is, as %s", j,
                       reason_pin_word(r, "overlap"));
+        return;
+    }
+    if (!may) {
+        reason_decide(r, "overlap",
+                      "products of the loop over %s are issued when their operands are there and "
+                      "waited for when they are needed; no block overlaps the next one: %s",
+                      j, o.why);
         return;
     }
     str target = edit_bare(o.head_targets.items[0]), sum = edit_bare(o.targets.items[0]);

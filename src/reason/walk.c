@@ -57,9 +57,10 @@ static void delay_stores(reason *r, tl_statement *walk) {
 
 /* --- the grid --------------------------------------------------------------------------------- */
 
-static bool has_uneven_tiles(const tl_statement *grid) {
-    for (int i = 0; i < grid->grid.count; i++)
-        if (grid->grid.items[i].is_reversed) return true;
+static bool has_uneven_tiles(reason *r, const tl_statement *grid, tl_statement *load) {
+    for (tl_statement *s = load->role.body.first; s; s = tl_next(s, load))
+        for (int i = 0; i < grid->grid.count; i++)
+            if (walk_direction(r, s, grid->grid.items[i].name) != 0) return true;
     return false;
 }
 
@@ -131,7 +132,8 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
 static void choose_grid(reason *r, tl_statement *load) {
     tl_statement *grid = scalar_grid(r->kernel);
     if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
-    int64_t dynamic = reason_decided(r, has_uneven_tiles(grid), "dynamic");
+    bool is_uneven = has_uneven_tiles(r, grid, load);
+    int64_t dynamic = reason_decided(r, is_uneven, "dynamic");
     grid->grid.kind = dynamic ? TL_GRID_DYNAMIC : TL_GRID_PERSISTENT;
     grid->comment = dynamic ? STR("each block takes the next tile that is free")
                             : STR("each block walks its tiles in turn");
@@ -139,7 +141,7 @@ static void choose_grid(reason *r, tl_statement *load) {
     reason_decide(r, "grid", "as many blocks as fit walk the tiles, %s",
                   dynamic ? "each the next free one: tiles take unequally long"
                           : "in turn: all tiles take equally long");
-    if (has_uneven_tiles(grid) && reason_decided(r, 1, "sections")) write_sections(r, grid, load);
+    if (is_uneven && reason_decided(r, 1, "sections")) write_sections(r, grid, load);
 }
 
 bool reason_walk(reason *r) {

@@ -16,4 +16,9 @@ void walk_release_early(reason *r, tl_block *beginning, tl_statement *loop, tl_b
 
 bool walk_has_one_slot(const reason *r, str name);
 
+/* How the number of a loop's iterations moves with an index of the grid: 1 up, -1 down, 0 not known
+ * or not at all. uneven.c
+ */
+int walk_direction(reason *r, const tl_statement *loop, str walk);
+
 #endif
