@@ -3,7 +3,7 @@
  *   - a positive scale before a row maximum sinks below it: the maximum is kept in unscaled units;
  *   - exponentials go to base 2, the factor joins other factors of the same tile;
  *   - in an exponent, (S - m)*c becomes one fused multiply-add with -m*c, computed once a row,
- *     unless a whole row may lie far out;
+ *     unless a whole row may lie far out; a positive factor of S goes into c;
  *   - what is the same for a whole tile (slope[head]) is computed once, by a let;
  *   - Multiply, then Add, becomes one fused multiply-add; masks of one tile become one.
  */
@@ -263,6 +263,22 @@ static bool is_exponent(const tl_statement *s) {
     return false;
 }
 
+/* A positive factor that X was multiplied by, with nothing but masks since, goes into the factor of
+ * a fused multiply-add of X: one rounding less, and minus infinity stays what it is.
+ */
+static void take_factor(reason *r, const tiles_list *tiles, tl_statement *fused) {
+    str x = edit_target_name(fused);
+    tl_statement *scale = edit_operand_is(fused, 0, x) ? scale_before(fused, x, STR("")) : NULL;
+    if (!scale || !scalar_is_uniform(r, tiles, scale->compute.operands[1].value) ||
+        !scalar_is_positive(r, scale->compute.operands[1].value))
+        return;
+    tl_expr *product =
+        scalar_product(r, scale->compute.operands[1].value, fused->compute.operands[1].value);
+    const char *name = scalar_name(r, product, "c", "the factor, in log2 units");
+    fused->compute.operands[1].value = tl_quote_expr(r->memory, "%s", name);
+    edit_remove(r->kernel, scale);
+}
+
 /* Subtract X, v · Multiply by c, where v is a vector: one fused multiply-add with -v*c. That errs
  * by a share of v*c, not of the difference: nothing to an exponent, whose own X errs by as much,
  * but all digits of a small difference that is itself a result. Where v*c may be so large that its
@@ -296,9 +312,11 @@ static void fuse_differences(reason *r) {
             edit_z(r->memory, edit_operand_name(s, 1)), c, shift,
             edit_z(r->memory, edit_operand_name(s, 0)), c, shift,
             edit_z(r->memory, edit_target_name(s)));
+        tl_statement *fused = text.last;
         next = tl_next(s->next, NULL);
         edit_remove(r->kernel, s->next);
         edit_replace(r->kernel, s, text);
+        take_factor(r, tiles, fused);
     }
 }
 
