@@ -70,7 +70,7 @@ typedef struct tape_sum {
 typedef struct tape_store {
     const tl_statement *copy, *output;
     int value;
-    bool is_statistic; /* made of a softmax's m and l: no gradient comes to it */
+    bool is_statistic; /* made of a softmax's m and l, but for lse: no gradient comes to it */
 } tape_store;
 
 /* A loop that walks an axis in blocks. */
@@ -99,6 +99,7 @@ typedef struct tape {
     int forward_items;            /* items from here on are made of gradients */
     int softmax_loop;             /* TAPE_NONE: it stands in no loop */
     int scores, shifted, weights; /* of the softmax: before it, less lse, after it; TAPE_NONE */
+    int lse;                      /* as it is in memory; TAPE_NONE */
     str normalised;               /* the axis over which its weights sum to 1 */
     str lse_tensor;               /* the Output that has the log-sum-exp, or will */
     bool lse_is_output;           /* of the sketch itself */
@@ -111,7 +112,7 @@ typedef struct tape {
 /* Reads a bound sketch of one kernel, axes inferred. False: reported. */
 bool tape_read(tape *t, tl_kernel *kernel, arena *memory, diag_list *diags);
 
-/* Finds its loops and its log-sum-exp; a part of tape_read. False: reported. */
+/* Finds its loops; a part of tape_read. False: reported. */
 bool tape_outline(tape *t);
 
 /* Adds the gradients of all Inputs that the stores depend on. False: reported. */
