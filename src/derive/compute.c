@@ -24,6 +24,51 @@ static bool read_operand(reading *r, const tl_statement *s, const tl_operand *op
                        STR_ARGS(out->text));
 }
 
+typedef struct element_reading {
+    reading *r;
+    const tl_statement *s;
+    const tape_item *item; /* its value is there, and not the item itself */
+} element_reading;
+
+/* The axes of a tile that an element goes by. Where it goes by none of them it keeps one, along
+ * which it is summed later: an axis of the Outputs, which no loop walks, for choice.
+ */
+static int axes_of_element(const tape *t, const tape_value *v, const tl_expr *element,
+                           str axes[TAPE_AXES]) {
+    int count = 0, kept = 0;
+    for (int i = 0; i < element->item_count; i++)
+        for (int k = 0; k < v->axis_count; k++) {
+            bool is_there = count && str_equal(axes[0], v->axes[k]);
+            if (!is_there && count < TAPE_AXES && tl_expr_names(element->items[i], v->axes[k]))
+                axes[count++] = v->axes[k];
+        }
+    if (count) return count;
+    for (int k = v->axis_count - 1; k >= 0; k--)
+        if (tape_is_of_outputs(t, v->axes[k])) kept = k;
+    axes[0] = v->axes[kept];
+    return 1;
+}
+
+static bool note_element(void *context, const tl_expr *e) {
+    element_reading *c = context;
+    tape *t = c->r->t;
+    if (!tape_is_element(e) || tape_element(t, e) != TAPE_NONE) return true;
+    str axes[TAPE_AXES];
+    int count = axes_of_element(t, &t->values.items[c->item->value], e, axes);
+    int value = tape_new_value(t, e->text, axes, count);
+    tape_add(t,
+             (tape_item){
+                 .kind = TAPE_LOAD, .value = value, .tensor = e->text, .element = e, .from = c->s});
+    return true;
+}
+
+/* Elements of Inputs in the expressions of an item have gradients as what is copied has. */
+static void note_elements(reading *r, const tl_statement *s, const tape_item *item) {
+    element_reading c = {r, s, item};
+    for (int i = 0; i < item->operand_count; i++)
+        tl_visit(item->operands[i].expression, note_element, &c);
+}
+
 typedef struct condition_names {
     reading *r;
     const tl_statement *s;
@@ -90,6 +135,11 @@ static int add_sum(tape *t, int old, int part) {
     return tape_add(t, sum);
 }
 
+static bool is_no_element(void *context, const tl_expr *e) {
+    (void)context;
+    return !tape_is_element(e);
+}
+
 static bool read_into(reading *r, const tl_statement *s, tape_item item, const tl_expr *target) {
     tape *t = r->t;
     str axes[TAPE_AXES];
@@ -109,9 +159,11 @@ static bool read_into(reading *r, const tl_statement *s, tape_item item, const t
                            STR_ARGS(target->text));
     int before = is_added && is_here ? read_meaning(r, s, target) : TAPE_NONE;
     if (is_added && is_here && before == TAPE_NONE) return false;
+    note_elements(r, s, &item);
     int value = tape_add(t, item);
     if (before != TAPE_NONE) value = add_sum(t, before, value);
-    bool is_filled = item.operation == TL_FILL;
+    bool is_filled =
+        item.operation == TL_FILL && tl_visit(item.operands[0].expression, is_no_element, NULL);
     read_set(r, (named){.name = target->text,
                         .value = value,
                         .is_filled = is_filled,
@@ -237,7 +289,10 @@ static bool read_softmax(reading *r, const tl_statement *s) {
                             .from = s});
     t->scores = scores, t->shifted = less, t->softmax_loop = r->loop;
     read_set(r, (named){.name = c->operands[0].value->text, .value = t->weights});
-    if (c->maximum) set_statistic(r, c->maximum, MAXIMUM), set_statistic(r, c->sum, SUM);
+    if (!c->maximum) return true;
+    const named *m = read_find(r, c->maximum->text), *l = read_find(r, c->sum->text);
+    if (m && l) t->starts[0] = m->value, t->starts[1] = l->value;
+    set_statistic(r, c->maximum, MAXIMUM), set_statistic(r, c->sum, SUM);
     return true;
 }
 

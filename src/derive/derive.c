@@ -47,7 +47,7 @@ static void find_tiled(derivation *d) {
 
 /* Each row of the Outputs: what a gradient sums along it, it takes whole. */
 static str row_axis(const tape *t) {
-    const tl_axes *axes = &t->stores.items[0].output->parameter.axes;
+    const tl_axes *axes = tape_output_axes(t);
     return axes->count - tl_matrix_begin(axes) > 1 ? tl_axis_index(axes, axes->count - 1) : STR("");
 }
 
@@ -112,7 +112,11 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
                                "the gradient of %.*s is given out as %.*s, which means something "
                                "else in the sketch: rename that",
                                STR_ARGS(item->tensor), STR_ARGS(name));
-        if (!share_is_known(t, item->from, &tape_wanted(t, item)->parameter)) return false;
+        if (!share_is_known(t, item))
+            return tape_refuse(t, item->from,
+                               "which matrix of %.*s a tile takes is said in a way that has no "
+                               "rule yet",
+                               STR_ARGS(item->tensor));
         find_walk(d, i, &walk, &takes_rows);
         group *g = group_of(d, walk, item->value);
         list_push(t->memory, &g->loads, i);
@@ -121,38 +125,34 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
     return true;
 }
 
-static bool is_wanted_name(const tape *t, str name) {
-    for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        bool is_own = item->kind == TAPE_LOAD && str_equal(item->tensor, name);
-        if (is_own && tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE) return true;
-    }
-    return false;
+static int first_value(const derivation *d, const group *g) {
+    return g->loads.count ? d->tape.items.items[g->loads.items[0]].value : d->tape.delta;
 }
 
-/* --- what has no gradient --------------------------------------------------------------------- */
-
-/* Where the sketch reads an Input that no gradient was made of. */
-static const char *why_not(const tape *t, str name) {
-    const tl_statement *read = tape_other_read(t, name);
-    return !read                           ? "nothing that is given out depends on it"
-           : tape_is_view_read(read, name) ? "it is read through a view"
-                                           : "its elements stand in expressions";
+static bool is_of_vectors(const derivation *d, const group *g) {
+    bool is_vector = g->loads.count > 0 && !g->walk.length && !g->gives_delta;
+    for (int i = 0; i < g->loads.count; i++)
+        is_vector &=
+            d->tape.values.items[d->tape.items.items[g->loads.items[i]].value].axis_count == 1;
+    return is_vector;
 }
 
-/* Nothing is left out without a word. */
-static void write_notes(const derivation *d, text_buffer *out) {
-    const tape *t = &d->tape;
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        str name = s->kind == TL_INPUT ? s->parameter.name : STR("");
-        if (tape_is_number(s) && !t->of_count && !is_wanted_name(t, name))
-            text_format(out, "// There is no gradient of %.*s: %s.\n", STR_ARGS(name),
-                        why_not(t, name));
+/* What vectors alone make without a walk goes with what has the same blocks: rows of a matrix. */
+static void join_vectors(derivation *d) {
+    for (int i = d->groups.count - 1; i >= 0; i--) {
+        group *g = &d->groups.items[i], *with = NULL;
+        for (int k = 0; k < d->groups.count && is_of_vectors(d, g) && !with; k++) {
+            group *other = &d->groups.items[k];
+            bool is_like = !is_of_vectors(d, other) &&
+                           has_same_blocks(d, first_value(d, other), first_value(d, g));
+            if (is_like) with = other;
+        }
+        if (!with) continue;
+        for (int k = 0; k < g->loads.count; k++)
+            list_push(d->tape.memory, &with->loads, g->loads.items[k]);
+        for (int k = i; k + 1 < d->groups.count; k++) d->groups.items[k] = d->groups.items[k + 1];
+        d->groups.count--;
     }
-    for (int i = 0; i < t->stores.count; i++)
-        if (t->stores.items[i].is_statistic)
-            text_format(out, "// %.*s counts as given: no gradient comes to it.\n",
-                        STR_ARGS(t->stores.items[i].output->parameter.name));
 }
 
 /* --- the forward pass ------------------------------------------------------------------------- */
@@ -268,8 +268,8 @@ static bool write_group(derivation *d, const group *g) {
     write_kernel k = kernel_of(d, g);
     if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
     for (int i = 0; i < g->loads.count; i++) {
-        const tl_parameter *of = &tape_wanted(t, &t->items.items[g->loads.items[i]])->parameter;
-        if (!share_is_whole(t, of)) share_write(t, of, d->out);
+        const tape_item *load = &t->items.items[g->loads.items[i]];
+        if (!share_is_whole(t, load)) share_write(t, load, d->out);
     }
     return true;
 }
@@ -379,47 +379,17 @@ static bool write_after_givers(derivation *d, group *g) {
 
 /* Delta takes a kernel of its own where sums do, which may need it. */
 static bool find_kernels(derivation *d) {
-    if (!find_groups(d, false) || !plan_groups(d)) return false;
+    if (!find_groups(d, false)) return false;
+    join_vectors(d);
+    if (!plan_groups(d)) return false;
     if (d->tape.cuts.count && d->groups.items[0].gives_delta) {
         d->groups.count = d->tape.cuts.count = 0;
-        if (!find_groups(d, true) || !plan_groups(d)) return false;
+        if (!find_groups(d, true)) return false;
+        join_vectors(d);
+        if (!plan_groups(d)) return false;
     }
     join_givers(d);
     return true;
-}
-
-/* Is each Input that was asked for one that a gradient may be of? */
-static bool can_be_wanted(tape *t) {
-    for (int i = 0; i < t->of_count; i++) {
-        const tl_statement *s = t->kernel->body.first;
-        while (s && !(tape_is_number(s) && str_equal(s->parameter.name, t->of[i]))) s = s->next;
-        if (!s)
-            return tape_refuse(t, NULL,
-                               "there is no gradient of %.*s: no Input is an array of numbers and "
-                               "called so",
-                               STR_ARGS(t->of[i]));
-        const tl_statement *read = tape_other_read(t, t->of[i]);
-        if (read)
-            return tape_refuse(t, read, "there is no gradient of %.*s: %s", STR_ARGS(t->of[i]),
-                               why_not(t, t->of[i]));
-    }
-    return true;
-}
-
-/* Where all Inputs are read in ways that have no rule, one of them is named. */
-static bool is_any_wanted(tape *t) {
-    const tl_statement *hidden = NULL, *read = NULL;
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (!tape_is_number(s)) continue;
-        read = tape_other_read(t, s->parameter.name);
-        if (!read) return true;
-        if (!hidden) hidden = s;
-    }
-    if (!hidden)
-        return tape_refuse(t, NULL, "there is no gradient: no Input is an array of numbers");
-    str name = hidden->parameter.name;
-    return tape_refuse(t, tape_other_read(t, name), "there is no gradient of %.*s: %s",
-                       STR_ARGS(name), why_not(t, name));
 }
 
 bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory, diag_list *diags,
@@ -428,19 +398,16 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
     tape *t = &d.tape;
     if (!tape_read(t, kernel, memory, diags)) return false;
     t->of = of, t->of_count = count;
-    if (!can_be_wanted(t) || !is_any_wanted(t)) return false;
+    if (!wanted_can_be(t)) return false;
     d.reads_sum = arena_array(memory, bool, t->sums.count + 1);
     if (!tape_reverse(t)) return false;
-    for (int i = 0; i < count; i++)
-        if (!is_wanted_name(t, of[i]))
-            return tape_refuse(t, NULL, "there is no gradient of %.*s: %s", STR_ARGS(of[i]),
-                               why_not(t, of[i]));
+    if (!wanted_are(t)) return false;
     find_tiled(&d);
     if (!find_kernels(&d)) return false;
     text_buffer gradients, *own = out;
     text_init_in(&gradients, memory);
     d.out = &gradients;
-    write_notes(&d, &gradients);
+    wanted_notes(t, &gradients);
     for (int i = 0; i < d.groups.count; i++)
         if (!write_after_givers(&d, &d.groups.items[i])) return false;
     tl_print(forward(&d), own);

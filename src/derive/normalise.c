@@ -29,7 +29,7 @@ static bool keeps_linear(const tape *t, const tape_item *item, const bool *is_li
  */
 bool reverse_delta(reversal *r) {
     tape *t = r->t;
-    if (!tape_softmax_walk(t).length || !r->is_active[t->scores]) return true;
+    if (!tape_softmax_walk(t).length || !r->is_active[t->weights]) return true;
     bool *is_linear = arena_array(t->memory, bool, r->value_count);
     bool *is_counted = arena_array(t->memory, bool, t->sums.count + 1);
     is_linear[t->weights] = true;
@@ -78,13 +78,41 @@ static bool join_lse(reversal *r, const tape_item *item) {
     return t->delta != TAPE_NONE;
 }
 
+/* What m and l begin with weighs as a key does, l0*exp(m0 - lse), to which no value belongs. 'less'
+ * is what each weight's gradient has taken from it; without a delta, what it is.
+ */
+static bool reverse_starts(reversal *r, const tl_statement *at, int less, bool is_delta) {
+    tape *t = r->t;
+    int m = t->starts[0], l = t->starts[1];
+    if (m == TAPE_NONE || l == TAPE_NONE || (!r->is_active[m] && !r->is_active[l])) return true;
+    int lse = t->items.items[tape_maker(t, t->shifted)].operands[1].value;
+    int power = reverse_two(t, at, TL_SUBTRACT, reverse_of(m), reverse_of(lse));
+    if (power == TAPE_NONE) return false;
+    tape_item exponential = {.kind = TAPE_COMPUTE,
+                             .operation = TL_EXP,
+                             .operands = {reverse_of(power)},
+                             .operand_count = 1};
+    power = reverse_elements(t, exponential, at);
+    if (power != TAPE_NONE)
+        power = reverse_two(t, at, TL_MULTIPLY, reverse_of(power), reverse_of(less));
+    if (power != TAPE_NONE && is_delta)
+        power = reverse_two(t, at, TL_MULTIPLY, reverse_of(power), reverse_text("-1"));
+    if (power == TAPE_NONE || !reverse_gain(r, at, l, power)) return false;
+    return !r->is_active[m] ||
+           reverse_gain(r, at, m,
+                        reverse_two(t, at, TL_MULTIPLY, reverse_of(power), reverse_of(l)));
+}
+
 /* dS = P*(dP - delta + dlse), where dlse is a part of delta */
 bool reverse_softmax(reversal *r, const tape_item *item, int g) {
     tape *t = r->t;
-    if (g == TAPE_NONE)
-        return reverse_gain(r, item->from, t->scores,
+    if (g == TAPE_NONE) {
+        int dlse = t->values.items[t->lse].adjoint;
+        return reverse_starts(r, item->from, dlse, false) &&
+               reverse_gain(r, item->from, t->scores,
                             reverse_two(t, item->from, TL_MULTIPLY, reverse_of(t->weights),
-                                        reverse_of(t->values.items[t->lse].adjoint)));
+                                        reverse_of(dlse)));
+    }
     if (t->delta == TAPE_NONE) { /* the whole row is here, or walked for it */
         int products =
             reverse_two(t, item->from, TL_MULTIPLY, reverse_of(t->weights), reverse_of(g));
@@ -93,7 +121,7 @@ bool reverse_softmax(reversal *r, const tape_item *item, int g) {
         if (t->delta == TAPE_NONE) return false;
         t->values.items[t->delta].name = STR("delta");
     }
-    if (!join_lse(r, item)) return false;
+    if (!join_lse(r, item) || !reverse_starts(r, item->from, t->delta, true)) return false;
     int wide = reverse_spread(t, item->from, g, t->weights);
     if (wide == TAPE_NONE) return false;
     int rest = reverse_two(t, item->from, TL_SUBTRACT, reverse_of(wide), reverse_of(t->delta));

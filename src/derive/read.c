@@ -77,10 +77,24 @@ bool read_axes(reading *r, const tl_statement *s, const tl_expr *name, str out[2
 
 /* --- Copy ------------------------------------------------------------------------------------- */
 
-static const tape_item *find_load(const tape *t, str tensor) {
+/* Is it the element of the place that a tile is copied from, with the tile's axes? */
+static bool is_of_copy(const tape *t, const tape_item *load, const str *axes, int count) {
+    const tl_parameter *of = tape_tensor(t, load->tensor);
+    bool is_same = t->values.items[load->value].axis_count == count;
+    for (int i = 0; i < count && is_same; i++) is_same = tape_has_axis(t, load->value, axes[i]);
+    for (int i = 0; i < of->axes.count && is_same; i++)
+        is_same = tl_expr_equal(load->element->items[i], of->axes.items[i].coordinate);
+    return is_same;
+}
+
+/* What was copied from a tensor already, or read as elements of the same place. */
+static const tape_item *find_load(tape *t, str tensor, const str *axes, int count) {
     for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        if (item->kind == TAPE_LOAD && str_equal(item->tensor, tensor)) return item;
+        tape_item *item = &t->items.items[i];
+        if (item->kind != TAPE_LOAD || !str_equal(item->tensor, tensor)) continue;
+        if (item->element && !is_of_copy(t, item, axes, count)) continue;
+        item->element = NULL;
+        return item;
     }
     return NULL;
 }
@@ -88,10 +102,10 @@ static const tape_item *find_load(const tape *t, str tensor) {
 static bool read_load(reading *r, const tl_statement *s) {
     tape *t = r->t;
     const tl_expr *into = tl_copy_into(s);
-    const tape_item *known = find_load(t, s->copy.what->text);
     str axes[TAPE_AXES];
     int count;
     if (!read_axes(r, s, into, axes, &count)) return false;
+    const tape_item *known = find_load(t, s->copy.what->text, axes, count);
     bool is_walked = false;
     for (int i = 0; known && i < t->loops.count; i++)
         is_walked |= tape_has_axis(t, known->value, t->loops.items[i].walked);
@@ -222,6 +236,7 @@ bool tape_read(tape *t, tl_kernel *kernel, arena *memory, diag_list *diags) {
                 .diags = diags,
                 .kernel = kernel,
                 .lse = TAPE_NONE,
+                .starts = {TAPE_NONE, TAPE_NONE},
                 .scores = TAPE_NONE,
                 .shifted = TAPE_NONE,
                 .softmax_loop = TAPE_NONE,

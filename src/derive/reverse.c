@@ -3,29 +3,34 @@
 
 /* --- what is active --------------------------------------------------------------------------- */
 
-const tl_statement *tape_wanted(const tape *t, const tape_item *load) {
-    if (load->kind != TAPE_LOAD || load->sum) return NULL;
-    bool is_chosen = !t->of_count;
-    for (int i = 0; i < t->of_count; i++) is_chosen |= str_equal(t->of[i], load->tensor);
-    for (const tl_statement *s = t->kernel->body.first; is_chosen && s; s = s->next)
-        if (tape_is_number(s) && str_equal(s->parameter.name, load->tensor))
-            return tape_other_read(t, load->tensor) ? NULL : s;
-    return NULL;
+static bool is_passive(void *context, const tl_expr *e) {
+    const reversal *r = context;
+    int value = tape_is_element(e) ? tape_element(r->t, e) : TAPE_NONE;
+    return value == TAPE_NONE || !r->is_active[value];
 }
 
 static bool has_active_operand(const reversal *r, const tape_item *item) {
     for (int i = 0; i < item->operand_count; i++) {
         int value = item->operands[i].value;
         if (value >= 0 && value < r->value_count && r->is_active[value]) return true;
+        if (!tl_visit(item->operands[i].expression, is_passive, (void *)r)) return true;
     }
     return false;
+}
+
+/* A softmax changes with its scores, and with what its m and l begin with. */
+static bool is_normalised_active(const reversal *r) {
+    bool is_active = r->is_active[r->t->scores];
+    for (int i = 0; i < 2; i++)
+        is_active |= r->t->starts[i] != TAPE_NONE && r->is_active[r->t->starts[i]];
+    return is_active;
 }
 
 static void find_active(reversal *r) {
     for (int i = 0; i < r->t->items.count; i++) {
         const tape_item *item = &r->t->items.items[i];
         bool is_active = tape_wanted(r->t, item) || has_active_operand(r, item) ||
-                         (item->value == r->t->lse && r->is_active[r->t->scores]);
+                         (item->value == r->t->lse && is_normalised_active(r));
         int start = item->kind == TAPE_LOAD && item->sum ? r->t->sums.items[item->sum - 1].start
                                                          : TAPE_NONE;
         is_active |= start != TAPE_NONE && r->is_active[start];
@@ -105,12 +110,66 @@ static bool meets_expression(const tape *t, const tape_item *item, int g) {
     return false;
 }
 
+typedef struct element_reversal {
+    reversal *r;
+    const tape_item *item;
+    const tl_expr *expression;
+    int g;          /* of the whole expression */
+    LIST(int) done; /* values */
+} element_reversal;
+
+/* A value, and what is made of it in the tile, by the element's axes. */
+static int element_part(tape *t, const element_reversal *c, int value, str slope) {
+    const tl_statement *at = c->item->from;
+    int part = c->g, result = c->item->value;
+    tape_operand factor = {TAPE_NONE, slope, tl_quote_expr(t->memory, "%.*s", STR_ARGS(slope))};
+    if (!str_is(slope, "1")) part = reverse_two(t, at, TL_MULTIPLY, reverse_of(part), factor);
+    if (part == TAPE_NONE) return part;
+    if (!reverse_covers(&t->values.items[result], &t->values.items[value]))
+        return tape_refuse(
+                   t, at,
+                   "an element of %.*s stands beside tiles of other axes, too, and there is "
+                   "a rule for one kind",
+                   STR_ARGS(t->values.items[value].name)),
+               TAPE_NONE;
+    if (!reverse_covers(&t->values.items[part], &t->values.items[value]))
+        part = reverse_spread(t, at, part, result);
+    return reverse_narrow(t, at, part, result, value);
+}
+
+static bool reverse_element(void *context, const tl_expr *e) {
+    element_reversal *c = context;
+    tape *t = c->r->t;
+    int value = tape_is_element(e) ? tape_element(t, e) : TAPE_NONE;
+    if (value == TAPE_NONE || !c->r->is_active[value]) return true;
+    for (int i = 0; i < c->done.count; i++)
+        if (c->done.items[i] == value) return true;
+    list_push(t->memory, &c->done, value);
+    str slope;
+    if (!tape_slope(t, c->item->from, c->expression, e, &slope)) return false;
+    if (!slope.length) return true;
+    return reverse_gain(c->r, c->item->from, value, element_part(t, c, value, slope));
+}
+
+/* What an expression's gradient gives the elements in it. */
+static bool reverse_expression(reversal *r, const tape_item *item, int operand, int g) {
+    const tl_expr *e = item->operands[operand].expression;
+    if (tl_visit(e, is_passive, r)) return true;
+    const char *steps = reverse_rule(item->operation, operand);
+    if (!steps)
+        return tape_refuse(r->t, item->from, "there is no gradient of %s",
+                           tl_operation_name(item->operation));
+    element_reversal c = {r, item, e, reverse_steps(r->t, item, g, steps), {0}};
+    return c.g != TAPE_NONE && tl_visit(e, reverse_element, &c);
+}
+
 static bool reverse_elementwise(reversal *r, const tape_item *item, int g) {
     tape *t = r->t;
     if (meets_expression(t, item, g)) g = reverse_spread(t, item->from, g, item->value);
     if (g == TAPE_NONE) return false;
     for (int i = 0; i < item->operand_count; i++) {
         int operand = item->operands[i].value;
+        if (operand == TAPE_NONE && !reverse_expression(r, item, i, g)) return false;
         if (operand == TAPE_NONE || !r->is_active[operand]) continue;
         const char *steps = reverse_rule(item->operation, i);
         if (!steps)

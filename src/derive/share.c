@@ -1,21 +1,26 @@
-/* Inputs that several tiles share: keys of a group of heads, weights of a whole batch. Each tile
- * has a gradient of its own, and kernels that walk one index after the other sum them up.
+/* Where the elements of an Input's gradient are in memory, and Inputs that several tiles share:
+ * keys of a group of heads, weights of a whole batch, slopes of heads. There each tile has a
+ * gradient of its own, and kernels that go through one index after the other sum them up.
  */
 #include "derive/write.h"
 
 typedef struct share_axis {
     str index, extent;
-    int own; /* the Input's axis that it chooses on; -1: none */
+    int own;             /* the Input's axis that it chooses on; -1: none */
+    const tl_expr *size; /* so many of it choose one; NULL: each does */
+    bool is_tile;        /* of the tile that a kernel makes; else the tile's own place */
 } share_axis;
 
-enum { SHARE_AXES = TL_AXES_MAX };
+enum { SHARE_AXES = TL_AXES_MAX + TAPE_AXES };
 
-/* What a gradient is before a step: an index for each axis before its matrix. */
+/* What a gradient is before a step. */
 typedef struct shared {
-    tape *t;
+    const tape *t;
+    const tape_item *load;
     const tl_parameter *of;
-    share_axis axes[SHARE_AXES];
+    share_axis axes[SHARE_AXES]; /* in the order in which they are in memory */
     int count;
+    int matrix; /* the Input's axes from here on are what sums are tiles of */
     str tensor; /* that has it so far */
 } shared;
 
@@ -29,121 +34,201 @@ static bool demands_equal(const tl_expr *e, str a, str b) {
                            (str_equal(e->left->text, b) && str_equal(e->right->text, a)));
 }
 
-/* Is each block of the axis one index? */
-static bool is_one_each(const tape *t, str index, const tl_axis *axis) {
-    const tl_axis *all = tape_axis(t, index);
-    bool is_of_names = all && all->extent->kind == TL_NAME && axis->extent->kind == TL_NAME;
+/* Are both lengths equal by what the sketch demands? */
+static bool are_demanded_equal(const tape *t, const tl_expr *a, const tl_expr *b) {
+    bool is_of_names = a->kind == TL_NAME && b->kind == TL_NAME;
     for (const tl_statement *s = t->kernel->body.first; is_of_names && s; s = s->next) {
-        if (tl_is_parameter(s) &&
-            demands_equal(s->parameter.condition, all->extent->text, axis->extent->text))
+        if (tl_is_parameter(s) && demands_equal(s->parameter.condition, a->text, b->text))
             return true;
     }
     return false;
 }
 
-/* The axis of the Input that an index chooses on, as it is or (then *size) a block of so many; -1:
- * none.
- */
-static int own_axis(const tape *t, const tl_parameter *of, str index, const tl_expr **size) {
-    *size = NULL;
-    for (int i = 0; i < tl_matrix_begin(&of->axes); i++) {
-        const tl_axis *axis = &of->axes.items[i];
-        const tl_expr *e = axis->coordinate;
-        if (str_equal(tl_axis_index(&of->axes, i), index)) return i;
-        bool is_block = e->kind == TL_BINARY && e->operator== TL_OVER && e->left->kind == TL_NAME;
-        if (!is_block || !str_equal(e->left->text, index)) continue;
-        *size = is_one_each(t, index, axis) ? NULL : e->right;
-        return i;
-    }
-    return -1;
+/* Is each block of the axis one index? */
+static bool is_one_each(const tape *t, str index, const tl_axis *axis) {
+    const tl_axis *all = tape_axis(t, index);
+    return all && are_demanded_equal(t, all->extent, axis->extent);
 }
 
-/* All indices of a tile. Returns how many steps are to be taken. */
-static int open_shared(shared *s, tape *t, const tl_parameter *of) {
-    const tl_axes *all = &t->stores.items[0].output->parameter.axes;
-    int steps = 0;
-    *s = (shared){.t = t, .of = of};
-    for (int i = 0; i < tl_matrix_begin(all); i++) {
-        const tl_expr *size;
-        str index = tl_axis_index(all, i), extent = tl_expr_text(t->memory, all->items[i].extent);
-        int own = own_axis(t, of, index, &size);
-        s->axes[s->count++] = (share_axis){index, extent, own};
-        steps += own < 0 || size;
+/* Finds the axis of the Input that an index chooses on, as it is or by blocks. */
+static void find_own(const shared *s, share_axis *axis) {
+    for (int i = 0; i < s->of->axes.count; i++) {
+        const tl_expr *e = tape_index(s->load, s->of, i);
+        bool is_itself = e->kind == TL_NAME && str_equal(e->text, axis->index);
+        bool is_block = e->kind == TL_BINARY && e->operator== TL_OVER && e->left->kind == TL_NAME;
+        is_block = is_block && str_equal(e->left->text, axis->index);
+        if (!is_itself && !is_block) continue;
+        axis->own = i;
+        if (is_block && !is_one_each(s->t, axis->index, &s->of->axes.items[i]))
+            axis->size = e->right;
+        return;
     }
+}
+
+static str extent_text(const tape *t, const tl_axis *axis) {
+    return tl_expr_text(t->memory, axis->extent);
+}
+
+static int add_axis(shared *s, str index, const tl_axis *axis, bool is_tile) {
+    share_axis made = {index, extent_text(s->t, axis), -1, NULL, is_tile};
+    find_own(s, &made);
+    s->axes[s->count++] = made;
+    return made.own < 0 || made.size;
+}
+
+/* Of elements those axes are a tile that were one, and the last one alone else: a tile's rows lie
+ * in memory as they are.
+ */
+static int matrix_of(const shared *s) {
+    int count = s->of->axes.count, tiles = 0;
+    if (!s->load->element) return tl_matrix_begin(&s->of->axes);
+    for (int i = 0; i < s->count; i++) tiles += s->axes[i].is_tile && s->axes[i].own >= count - 2;
+    return count - (tiles == 2 ? 2 : 1);
+}
+
+/* All indices of a tile's place, and its own. Returns how many steps are to be taken. */
+static int open_shared(shared *s, const tape *t, const tape_item *load, const tl_parameter *of) {
+    const tl_axes *all = tape_output_axes(t);
+    const tape_value *tile = &t->values.items[load->value];
+    int steps = 0;
+    *s = (shared){.t = t, .load = load, .of = of};
+    for (int i = 0; i < tl_matrix_begin(all); i++)
+        steps += add_axis(s, tl_axis_index(all, i), &all->items[i], false);
+    for (int i = 0; i < tile->axis_count; i++)
+        steps += add_axis(s, tile->axes[i], tape_axis(t, tile->axes[i]), true);
+    s->matrix = matrix_of(s);
     return steps;
 }
 
-bool share_is_known(tape *t, const tl_statement *at, const tl_parameter *of) {
+/* Does some tensor have this axis, chosen on in that way? */
+static bool is_axis_of_tensor(const tape *t, const tl_expr *index, const tl_expr *extent) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
+        for (int i = 0; tl_is_parameter(s) && i < s->parameter.axes.count; i++)
+            if (tl_expr_equal(s->parameter.axes.items[i].coordinate, index) &&
+                tl_expr_equal(s->parameter.axes.items[i].extent, extent))
+                return true;
+    return false;
+}
+
+/* Is an axis gone through from end to end by the index that chooses on it? */
+static bool is_whole_axis(const shared *s, int axis) {
+    const tl_expr *index = tape_index(s->load, s->of, axis);
+    const tl_expr *extent = s->of->axes.items[axis].extent;
+    if (is_axis_of_tensor(s->t, index, extent)) return true;
+    const tl_axis *all = index->kind == TL_NAME ? tape_axis(s->t, index->text) : NULL;
+    return all && are_demanded_equal(s->t, all->extent, extent);
+}
+
+bool share_is_known(const tape *t, const tape_item *load) {
     shared s;
-    int found = 0;
-    open_shared(&s, t, of);
-    for (int i = 0; i < s.count; i++) found += s.axes[i].own >= 0;
-    return found == tl_matrix_begin(&of->axes) ||
-           tape_refuse(t, at,
-                       "which matrix of %.*s a tile takes is said in a way that has no rule yet",
-                       STR_ARGS(of->name));
+    const tl_parameter *of = tape_tensor(t, load->tensor);
+    open_shared(&s, t, load, of);
+    for (int axis = 0; axis < of->axes.count; axis++) {
+        int found = 0;
+        for (int i = 0; i < s.count; i++) found += s.axes[i].own == axis;
+        if (found != 1 || (load->element && !is_whole_axis(&s, axis))) return false;
+    }
+    return true;
 }
 
-bool share_is_whole(tape *t, const tl_parameter *of) {
+bool share_is_whole(const tape *t, const tape_item *load) {
     shared s;
-    return open_shared(&s, t, of) == 0;
+    return open_shared(&s, t, load, tape_tensor(t, load->tensor)) == 0;
 }
 
-str share_gradient(tape *t, const tl_parameter *of) {
-    return str_format(t->memory, share_is_whole(t, of) ? "d%.*s" : "d%.*s_parts",
-                      STR_ARGS(of->name));
+str share_gradient(const tape *t, const tape_item *load) {
+    return str_format(t->memory, share_is_whole(t, load) ? "d%.*s" : "d%.*s_parts",
+                      STR_ARGS(load->tensor));
 }
 
-/* --- a step ----------------------------------------------------------------------------------- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
-static str axes_text(const shared *s) {
+/* Does a tile lie along an axis that the Input lacks? */
+static bool is_kept(const share_axis *axis) {
+    return axis->is_tile && axis->own < 0;
+}
+
+/* Is the axis one of those that a sum's tile has? */
+static bool is_of_matrix(const shared *s, const share_axis *axis) {
+    return axis->own >= s->matrix || is_kept(axis);
+}
+
+static str axis_text(const shared *s, const share_axis *axis) {
+    const tl_axis *known = tape_axis(s->t, axis->index);
+    if (known && known->is_bare) return axis->index;
+    return str_format(s->t->memory, "%.*s in %.*s", STR_ARGS(axis->index), STR_ARGS(axis->extent));
+}
+
+/* "b in batch, head in q_heads; q in q_len, d": a matrix is the tile, or the Input's. */
+static str axes_text(const shared *s, bool of_tile) {
     str text = STR("");
-    arena *memory = s->t->memory;
-    for (int i = 0; i < s->count; i++)
-        text = str_format(memory, "%.*s%.*s in %.*s%s", STR_ARGS(text), STR_ARGS(s->axes[i].index),
-                          STR_ARGS(s->axes[i].extent), i + 1 < s->count ? ", " : "; ");
+    bool is_in_matrix = false;
+    for (int i = 0; i < s->count; i++) {
+        const share_axis *axis = &s->axes[i];
+        bool begins = !is_in_matrix && i && (of_tile ? axis->is_tile : is_of_matrix(s, axis));
+        is_in_matrix |= of_tile ? axis->is_tile : is_of_matrix(s, axis);
+        text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text),
+                          begins ? "; "
+                          : i    ? ", "
+                                 : "",
+                          STR_ARGS(axis_text(s, axis)));
+    }
     return text;
 }
 
-/* When nothing is left to be summed: in the Input's order. */
-static void take_own_order(shared *s) {
-    share_axis ordered[SHARE_AXES];
-    int count = 0;
-    for (int own = 0; own < tl_matrix_begin(&s->of->axes); own++)
-        for (int i = 0; i < s->count; i++)
-            if (s->axes[i].own == own) ordered[count++] = s->axes[i];
-    for (int i = 0; i < count; i++) s->axes[i] = ordered[i];
-    s->count = count;
-}
-
-static str matrix_text(const shared *s, bool indices_alone) {
+/* The axes of a sum's tile, and how many they are. */
+static str matrix_text(const shared *s, int *count) {
     str text = STR("");
-    arena *memory = s->t->memory;
-    const tl_axes *axes = &s->of->axes;
-    for (int i = tl_matrix_begin(axes); i < axes->count; i++) {
-        str index = tl_axis_index(axes, i);
-        text = str_format(memory, "%.*s%s%.*s", STR_ARGS(text), text.length ? ", " : "",
-                          STR_ARGS(indices_alone ? index : write_axis(s->t, index)));
-    }
+    *count = 0;
+    for (int i = 0; i < s->count; i++)
+        if (is_of_matrix(s, &s->axes[i]))
+            text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), (*count)++ ? ", " : "",
+                              STR_ARGS(axis_text(s, &s->axes[i])));
     return text;
 }
 
 static str element_text(const shared *s, int summed, str at) {
     str text = STR("");
-    arena *memory = s->t->memory;
     for (int i = 0; i < s->count; i++)
-        text = str_format(memory, "%.*s%.*s, ", STR_ARGS(text),
+        text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
                           STR_ARGS(i == summed ? at : s->axes[i].index));
     return text;
 }
 
-/* What the sketch demands of its lengths: a group of heads has as many everywhere. */
+/* --- a step ----------------------------------------------------------------------------------- */
+
+/* What is left to be summed, the Input's matrix, what is kept; of what is done, the Input's order.
+ */
+static void arrange(shared *s, bool is_last) {
+    share_axis ordered[SHARE_AXES];
+    int count = 0;
+    for (int i = 0; i < s->count && !is_last; i++)
+        if (!is_of_matrix(s, &s->axes[i])) ordered[count++] = s->axes[i];
+    for (int own = is_last ? 0 : s->matrix; own < s->of->axes.count; own++)
+        for (int i = 0; i < s->count; i++)
+            if (s->axes[i].own == own) ordered[count++] = s->axes[i];
+    for (int i = 0; i < s->count; i++)
+        if (is_kept(&s->axes[i])) ordered[count++] = s->axes[i];
+    for (int i = 0; i < count; i++) s->axes[i] = ordered[i];
+}
+
+static bool is_word_of(void *text, const tl_expr *e) {
+    str rest = *(const str *)text, word;
+    if (e->kind != TL_NAME) return true;
+    while (word = str_cut_word(&rest), word.length)
+        if (str_equal(word, e->text)) return true;
+    return false;
+}
+
+/* What the sketch demands of the lengths that are here: a group of heads has as many everywhere. */
 static void add_conditions(const shared *s, text_buffer *out) {
     const char *word = " where ";
+    str lengths = text_str(out);
     for (const tl_statement *one = s->t->kernel->body.first; one; one = one->next) {
         bool is_tensor =
             (one->kind == TL_INPUT || one->kind == TL_OUTPUT) && one->parameter.axes.count;
         if (!is_tensor || !one->parameter.condition) continue;
+        if (!tl_visit(one->parameter.condition, is_word_of, &lengths)) continue;
         text_format(out, "%s(%.*s)", word,
                     STR_ARGS(tl_expr_text(s->t->memory, one->parameter.condition)));
         word = " and ";
@@ -158,9 +243,9 @@ typedef struct share_sum {
  * tiles are of matrices.
  */
 static void write_sum(const shared *s, share_sum sum, text_buffer *text) {
-    const tl_axes *axes = &s->of->axes;
-    bool is_vector = axes->count - tl_matrix_begin(axes) == 1;
-    str matrix = matrix_text(s, false), j = tape_free_name(s->t, "j");
+    int count;
+    str matrix = matrix_text(s, &count), j = tape_free_name(s->t, "j");
+    bool is_vector = count == 1;
     text_format(text, "\nlet %.*s (", STR_ARGS(sum.part));
     if (is_vector)
         text_format(text, "%.*s, %.*s in %.*s", STR_ARGS(matrix), STR_ARGS(sum.walked),
@@ -168,8 +253,8 @@ static void write_sum(const shared *s, share_sum sum, text_buffer *text) {
     else
         text_format(text, "%.*s in %.*s; %.*s", STR_ARGS(sum.walked), STR_ARGS(sum.count),
                     STR_ARGS(matrix));
-    text_format(text, ") = %.*s[%.*s%.*s]\n\nfor %.*s = 0:", STR_ARGS(s->tensor),
-                STR_ARGS(sum.element), STR_ARGS(matrix_text(s, true)), STR_ARGS(j));
+    text_format(text, ") = %.*s[%.*s]\n\nfor %.*s = 0:", STR_ARGS(s->tensor), STR_ARGS(sum.element),
+                STR_ARGS(j));
     if (is_vector)
         text_format(text, "(%.*s)/%.*s\n", STR_ARGS(sum.count),
                     STR_ARGS(tape_free_name(s->t, "BW")));
@@ -183,7 +268,7 @@ static void write_sum(const shared *s, share_sum sum, text_buffer *text) {
 
 /* Sums over one index, or over those of a block of it. */
 static void write_step(shared *s, int summed, const tl_expr *size, str block, str extent, str into,
-                       bool is_last, text_buffer *out) {
+                       bool is_first, bool is_last, text_buffer *out) {
     arena *memory = s->t->memory;
     share_axis axis = s->axes[summed];
     str part = tape_free_name(s->t, "part");
@@ -192,21 +277,21 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     str at = size ? str_format(memory, "%.*s*(%.*s) + %.*s", STR_ARGS(block), STR_ARGS(count),
                                STR_ARGS(walked))
                   : axis.index;
-    str parts = str_format(memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(s->tensor),
-                           STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
+    str parts = str_format(memory, "Input %.*s f32 (%.*s)", STR_ARGS(s->tensor),
+                           STR_ARGS(axes_text(s, is_first)));
     str element = element_text(s, summed, at);
-    if (size) s->axes[summed] = (share_axis){block, extent, axis.own};
+    if (size) s->axes[summed] = (share_axis){block, extent, axis.own, NULL, axis.is_tile};
     for (int i = summed; !size && i + 1 < s->count; i++) s->axes[i] = s->axes[i + 1];
     if (!size) s->count--;
-    if (is_last) take_own_order(s);
+    arrange(s, is_last);
     bool is_open = is_last && s->of->type == TL_OPEN;
     const char *type = is_open   ? ""
                        : is_last ? tl_type_name(write_gradient_type(s->of->type))
                                  : "f32";
     text_buffer text;
     text_init_in(&text, memory);
-    text_format(&text, "%.*s\nOutput %.*s %s (%.*s%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
-                STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
+    text_format(&text, "%.*s\nOutput %.*s %s (%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
+                STR_ARGS(axes_text(s, false)));
     add_conditions(s, &text);
     write_sum(s, (share_sum){part, walked, count, element, into}, &text);
     text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
@@ -215,28 +300,58 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     s->tensor = into;
 }
 
-str share_axes(tape *t, const tl_parameter *of) {
-    shared s;
-    if (!open_shared(&s, t, of)) take_own_order(&s);
-    return str_format(t->memory, "%.*s%.*s", STR_ARGS(axes_text(&s)),
-                      STR_ARGS(matrix_text(&s, false)));
+/* Is a part of the tile's place told after a part of the tile? */
+static bool is_turned(const shared *s) {
+    bool is_turned = false;
+    for (int i = 1; i < s->count; i++) is_turned |= s->axes[i - 1].is_tile && !s->axes[i].is_tile;
+    return is_turned;
 }
 
-void share_write(tape *t, const tl_parameter *of, text_buffer *out) {
+str share_axes(const tape *t, const tape_item *load) {
     shared s;
-    int steps = open_shared(&s, t, of);
-    s.tensor = share_gradient(t, of);
-    for (int i = s.count - 1; i >= 0 && steps; i--) {
-        const tl_expr *size;
-        int own = own_axis(t, of, s.axes[i].index, &size);
-        if (own >= 0 && !size) continue;
-        str extent = own < 0 ? STR("") : tl_expr_text(t->memory, of->axes.items[own].extent);
-        str block = own < 0 ? STR("")
+    bool is_whole = !open_shared(&s, t, load, tape_tensor(t, load->tensor));
+    if (is_whole) arrange(&s, true);
+    return axes_text(&s, !is_turned(&s));
+}
+
+str share_view(const tape *t, const tape_item *load, str name) {
+    shared s, own;
+    bool is_whole = !open_shared(&s, t, load, tape_tensor(t, load->tensor));
+    own = s;
+    if (is_whole) arrange(&own, true);
+    if (!is_turned(&own)) return STR("");
+    return str_format(t->memory, "let %.*s (%.*s) = %.*s[%.*s]\n", STR_ARGS(name),
+                      STR_ARGS(axes_text(&s, true)), STR_ARGS(share_gradient(t, load)),
+                      STR_ARGS(element_text(&own, -1, STR(""))));
+}
+
+/* The axis that is summed next: from the last on; of elements, blocks of indices before what is
+ * kept, so that tiles still have rows.
+ */
+static int next_step(const shared *s) {
+    for (int i = s->count - 1; i >= 0 && s->load->element; i--)
+        if (s->axes[i].size) return i;
+    for (int i = s->count - 1; i >= 0; i--)
+        if (s->axes[i].own < 0 || s->axes[i].size) return i;
+    return -1;
+}
+
+void share_write(const tape *t, const tape_item *load, text_buffer *out) {
+    shared s;
+    const tl_parameter *of = tape_tensor(t, load->tensor);
+    int steps = open_shared(&s, t, load, of), i;
+    bool is_first = true;
+    s.tensor = share_gradient(t, load);
+    while ((i = next_step(&s)) >= 0) {
+        const share_axis axis = s.axes[i];
+        str extent = axis.own < 0 ? STR("") : extent_text(t, &of->axes.items[axis.own]);
+        str block = axis.own < 0 ? STR("")
                     : str_ends(extent, STR("s")) /* "kv_head" of "kv_heads" */
                         ? (str){extent.data, extent.length - 1}
-                        : str_format(t->memory, "%.*s_block", STR_ARGS(s.axes[i].index));
+                        : str_format(t->memory, "%.*s_block", STR_ARGS(axis.index));
         str into = --steps ? str_format(t->memory, "d%.*s_parts_%d", STR_ARGS(of->name), steps)
                            : str_format(t->memory, "d%.*s", STR_ARGS(of->name));
-        write_step(&s, i, size, block, extent, into, !steps, out);
+        write_step(&s, i, axis.size, block, extent, into, is_first, !steps, out);
+        is_first = false;
     }
 }

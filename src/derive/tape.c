@@ -1,7 +1,5 @@
 #include "derive/tape.h"
 
-#include <string.h>
-
 /* --- the tape --------------------------------------------------------------------------------- */
 
 bool tape_refuse(tape *t, const tl_statement *at, const char *format, ...) {
@@ -91,26 +89,42 @@ bool tape_is_number(const tl_statement *s) {
     return s->kind == TL_INPUT && s->parameter.axes.count && !is_whole;
 }
 
-static bool is_no_element(void *name, const tl_expr *e) {
-    return e->kind != TL_ELEMENT || !str_equal(e->text, *(const str *)name);
+const tl_parameter *tape_tensor(const tape *t, str name) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
+        if (s->kind == TL_INPUT && str_equal(s->parameter.name, name)) return &s->parameter;
+    return NULL;
 }
 
-bool tape_is_view_read(const tl_statement *read, str input) {
-    for (int i = 0; read->kind == TL_LET && i < read->let.count; i++) {
-        const tl_binding *binding = &read->let.items[i];
-        if (binding->axes.count && !tl_visit(binding->value, is_no_element, &input)) return true;
+const tl_axes *tape_output_axes(const tape *t) {
+    return &t->stores.items[0].output->parameter.axes;
+}
+
+const tl_expr *tape_index(const tape_item *load, const tl_parameter *of, int axis) {
+    return load->element ? load->element->items[axis] : of->axes.items[axis].coordinate;
+}
+
+bool tape_is_element(const tl_expr *e) {
+    return e->kind == TL_ELEMENT && e->symbol && e->symbol->parameter &&
+           tape_is_number(e->symbol->parameter);
+}
+
+int tape_element(const tape *t, const tl_expr *element) {
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *load = &t->items.items[i];
+        bool is_same = load->kind == TAPE_LOAD && str_equal(load->tensor, element->text);
+        for (int k = 0; is_same && k < element->item_count; k++)
+            is_same = tl_expr_equal(tape_index(load, &element->symbol->parameter->parameter, k),
+                                    element->items[k]);
+        if (is_same) return load->value;
+    }
+    return TAPE_NONE;
+}
+
+bool tape_is_of_outputs(const tape *t, str axis) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        const tl_axes *axes = s->kind == TL_OUTPUT ? &s->parameter.axes : NULL;
+        for (int i = axes ? tl_matrix_begin(axes) : 0; axes && i < axes->count; i++)
+            if (str_equal(tl_axis_index(axes, i), axis)) return true;
     }
     return false;
-}
-
-const tl_statement *tape_other_read(const tape *t, str input) {
-    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        bool is_read = false;
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-            is_read |= !tl_visit(s->let.items[i].value, is_no_element, &input);
-        for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count; i++)
-            is_read |= !tl_visit(s->compute.operands[i].value, is_no_element, &input);
-        if (is_read) return s;
-    }
-    return NULL;
 }

@@ -46,8 +46,9 @@ typedef struct tape_item {
     int operand_count;
     str over; /* the axis that a product or a sum contracts */
     int sum; /* number of the tape's sum that it is added to, or (LOAD) that it loads; 0: of none */
-    str tensor;       /* LOAD of no sum */
-    bool accumulates; /* an Add: the second operand is made to be added to the first */
+    str tensor;             /* LOAD of no sum */
+    const tl_expr *element; /* LOAD: not copied, but this element of the tensor in expressions */
+    bool accumulates;       /* an Add: the second operand is made to be added to the first */
     /* MASK: where this holds, or where operands[1] compares so with operands[2] */
     const tl_expr *condition;
     const char *compares;
@@ -103,6 +104,7 @@ typedef struct tape {
     str normalised;               /* the axis over which its weights sum to 1 */
     str lse_tensor;               /* the Output that has the log-sum-exp, or will */
     bool lse_is_output;           /* of the sketch itself */
+    int starts[2];                /* what its m and l begin with; TAPE_NONE: nothing */
     int delta;                    /* sum of weights times their gradients, by row; TAPE_NONE */
     bool delta_walks;             /* it takes a walk of its own */
     const str *of;                /* the Inputs whose gradients are wanted; of_count 0: all */
@@ -133,11 +135,24 @@ bool tape_has_axis(const tape *t, int value, str axis);
 str tape_softmax_walk(const tape *t);
 /* An Input of numbers that a gradient may be of: neither places and codes nor a scalar. */
 bool tape_is_number(const tl_statement *s);
-/* Where the sketch takes numbers of an Input otherwise than by copying it: through a view, or
- * element by element in an expression. There is no rule for these. NULL: nowhere.
+/* Where the sketch reads numbers of an Input in a way that has no rule; '*why' says which. NULL:
+ * nowhere.
  */
-const tl_statement *tape_other_read(const tape *t, str input);
-bool tape_is_view_read(const tl_statement *read, str input);
+const tl_statement *tape_unruled_read(const tape *t, str input, const char **why);
+/* The Input of that name. */
+const tl_parameter *tape_tensor(const tape *t, str name);
+/* The axes of the first Output: what comes before its matrix is a tile's place. */
+const tl_axes *tape_output_axes(const tape *t);
+/* The index by which a LOAD chooses on an axis of its tensor. */
+const tl_expr *tape_index(const tape_item *load, const tl_parameter *of, int axis);
+bool tape_is_element(const tl_expr *e); /* of an Input of numbers? */
+/* The value that such an element is, copied or not; TAPE_NONE: it is none yet. */
+int tape_element(const tape *t, const tl_expr *element);
+/* Is it an axis of some Output's matrix? */
+bool tape_is_of_outputs(const tape *t, str axis);
+/* How an expression changes with an element in it, as text; empty: it does not. False: reported. */
+bool tape_slope(tape *t, const tl_statement *at, const tl_expr *e, const tl_expr *element,
+                str *out);
 /* The Input of a LOAD whose gradient is wanted; NULL: it has none. */
 const tl_statement *tape_wanted(const tape *t, const tape_item *load);
 /* 'wanted', or wanted_2, ...: what nothing of the sketch but its loop is called. */

@@ -38,7 +38,7 @@ str write_axis(const tape *t, str index) {
 }
 
 str write_prefix(const tape *t) {
-    const tl_axes *axes = &t->stores.items[0].output->parameter.axes;
+    const tl_axes *axes = tape_output_axes(t);
     str text = STR("");
     for (int i = 0; i < tl_matrix_begin(axes); i++)
         text = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
@@ -212,7 +212,7 @@ static const tape_item *find_accumulation(const writer *w, int i) {
 }
 
 static const tl_axes *axes_of_tensor(const tape *t, str tensor) {
-    const tl_axes *found = &t->stores.items[0].output->parameter.axes; /* of what is made here */
+    const tl_axes *found = tape_output_axes(t); /* of what is made here */
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         bool is_tensor = tl_is_parameter(s);
         bool is_gradient = s->kind == TL_OUTPUT && tensor.length > 1 && tensor.data[0] == 'd' &&
@@ -313,8 +313,18 @@ static void write_store(writer *w, int value, str tensor) {
              is_same ? "" : " and get ", STR_ARGS(is_same ? STR("") : tensor));
 }
 
-static str gradient_name(tape *t, const tape_item *load) {
-    return share_gradient(t, &tape_wanted(t, load)->parameter);
+/* As it is, or by a view. */
+static void write_gradient(writer *w, int item) {
+    tape *t = w->t;
+    const tape_item *load = &t->items.items[item];
+    str name = share_gradient(t, load);
+    str place = str_format(t->memory, "%.*s_tile", STR_ARGS(name));
+    str view = share_view(t, load, place);
+    if (view.length) {
+        place = fresh(w, place);
+        text_add(&w->views, share_view(t, load, place));
+    }
+    write_store(w, tape_gradient(t, item), view.length ? place : name);
 }
 
 static str type_text(const tape *t, tl_type type) {
@@ -394,10 +404,10 @@ static void write_text(writer *w, text_buffer *out) {
     text_add(&body, text_str(&w->lines[AFTER]));
     for (int i = 0; i < w->k->load_count; i++) {
         const tape_item *load = &t->items.items[w->k->loads[i]];
-        const tl_parameter *of = &tape_wanted(t, load)->parameter;
-        tl_type type = share_is_whole(t, of) ? write_gradient_type(of->type) : TL_F32;
-        text_format(&outputs, "Output %.*s %.*s(%.*s)\n", STR_ARGS(gradient_name(t, load)),
-                    STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, of)));
+        const tl_parameter *of = tape_tensor(t, load->tensor);
+        tl_type type = share_is_whole(t, load) ? write_gradient_type(of->type) : TL_F32;
+        text_format(&outputs, "Output %.*s %.*s(%.*s)\n", STR_ARGS(share_gradient(t, load)),
+                    STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, load)));
     }
     for (int i = 0; i < w->k->give_count; i++)
         text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n",
@@ -440,9 +450,7 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
     }
     if (!writer_plan(&w)) return false;
     for (int i = 0; i < t->items.count; i++) write_item(&w, i);
-    for (int i = 0; i < k->load_count; i++)
-        write_store(&w, tape_gradient(t, k->loads[i]),
-                    gradient_name(t, &t->items.items[k->loads[i]]));
+    for (int i = 0; i < k->load_count; i++) write_gradient(&w, k->loads[i]);
     for (int i = 0; i < k->give_count; i++)
         write_store(&w, t->items.items[k->gives[i]].value, write_cut_tensor(t, k->gives[i]));
     if (k->gives_delta) write_store(&w, t->delta, delta_tensor(t));

@@ -10,7 +10,7 @@ from .._library import derive
 from ._masks import as_bias, as_rows, bias_type, rows_empty, with_bias
 
 UNIT = 16  # bytes: what a kernel asks of addresses and strides
-INPUTS = {"Q": "Q", "K": "K", "V": "V", "B": "bias"}  # the letters of 'of', by which operators name what has a gradient
+INPUTS = {"Q": "Q", "K": "K", "V": "V", "B": "bias", "A": "slope"}  # the letters of 'of', by which operators name what has a gradient
 TEXTS_MOST = 256  # a process has few choices of options
 
 
@@ -76,14 +76,16 @@ def masked(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu
 # --- gradients -----------------------------------------------------------------------------------------------------------
 
 def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, is_single=False, mask=None):
-    """Those of dq, dk, dv and the bias's that 'of' names: dq, dk and dv in the layout of q, k and v, and in their type or in float32; the
-    bias's for every score."""
+    """Those of dq, dk, dv, the bias's and the slopes' that 'of' names: dq, dk and dv in the layout of q, k and v, and in their type or in
+    float32; the bias's for every score."""
     made = {name: torch.empty(tensor.shape, dtype=torch.float32 if is_single else tensor.dtype, device=tensor.device)
             for name, tensor in (("Q", q), ("K", k), ("V", v)) if name in of}
     heads = {name: as_heads(plain(tensor), layout) for name, tensor in (("Q", q), ("K", k), ("V", v), ("O", o), ("dO", do))}
     scores = (*heads["Q"].shape[:3], heads["K"].shape[2])
     if "B" in of:
         made["B"] = rows_empty(scores, mask.dtype, mask.device)
+    if "A" in of:
+        made["A"] = torch.empty(alibi.shape, dtype=alibi.dtype, device=alibi.device)
     if q.numel() and k.numel():
         bias = None if mask is None else as_bias(mask, scores)
         given = {**heads, "lse": lse.contiguous(), "dlse": dlse if dlse is None else dlse.contiguous(),
@@ -91,7 +93,7 @@ def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, 
                  "bias": as_rows(bias) if "B" in of else bias, "scale": scale or q.shape[3] ** -0.5}
         text = gradient_text(operator_of(heads["Q"], heads["K"]), causal, window, softcap, alibi is not None,
                              None if mask is None else bias_type(mask), of, is_single, dlse is not None)
-        run(text, given, on, gpu, {f"d{INPUTS[letter]}": tensor if letter == "B" else as_heads(tensor, layout)
+        run(text, given, on, gpu, {f"d{INPUTS[letter]}": tensor if letter in "BA" else as_heads(tensor, layout)
                                    for letter, tensor in made.items()})
     else:  # nobody sees a key
         for tensor in made.values():
