@@ -100,14 +100,52 @@ static bool is_over_walked(const reading *r, const tape_item *item) {
            str_equal(item->over, r->t->loops.items[r->loop].walked);
 }
 
+static bool is_extreme(tl_operation operation) {
+    return operation == TL_ROW_MAX || operation == TL_ROW_MIN;
+}
+
+/* The number of the place of what is largest or smallest here; 0: reported. */
+static int add_place(reading *r, const tl_statement *s, str name, int value, bool is_of_loop) {
+    tape *t = r->t;
+    const tape_value *v = &t->values.items[value];
+    bool is_alike = r->loop != OUTSIDE && !is_of_loop &&
+                    !tape_has_axis(t, value, t->loops.items[r->loop].walked);
+    if (is_alike || (is_of_loop && s->compute.operands[0].is_transposed))
+        return tape_refuse(t, s,
+                           is_alike ? "%s is the same in each block: write it before the loop"
+                                    : "%s along the first axis of a tile, in a loop, has no rule "
+                                      "yet: make the tile the other way round",
+                           tl_operation_name(s->compute.operation));
+    str wanted = str_format(t->memory, is_of_loop ? "%.*s_places" : "%.*s_place", STR_ARGS(name));
+    int before = 0; /* of other statements, and called so */
+    for (int i = 0; i < t->places.count; i++)
+        before += tl_expr_names(t->places.items[i].at->compute.target, name);
+    if (before) wanted = str_format(t->memory, "%.*s_%d", STR_ARGS(wanted), before + 1);
+    tape_place place = {.tensor = tape_free_name(t, str_copy_z(t->memory, wanted)),
+                        .at = s,
+                        .axis = v->axes[0],
+                        .is_of_loop = is_of_loop};
+    list_push(t->memory, &t->places, place);
+    return t->places.count;
+}
+
+/* What its tile has before the loop has to be the same number in the gradients' kernels. */
+static bool begin_extreme(reading *r, const tl_statement *s, tape_sum *sum, const named *old) {
+    tape *t = r->t;
+    if (!old || old->made != OUTSIDE) return true;
+    const tape_item *maker = &t->items.items[tape_maker(t, old->value)];
+    sum->start = old->is_filled ? TAPE_NONE : old->value;
+    if (old->is_filled) sum->begins = maker->operands[0].text;
+    return old->is_filled || maker->kind == TAPE_LOAD ||
+           tape_refuse(t, s,
+                       "%.*s begins with what is computed, for which there is no rule yet: with a "
+                       "number, or with what is copied, there is",
+                       STR_ARGS(sum->name));
+}
+
 static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str name,
                           const named *old) {
     tape *t = r->t;
-    bool is_sum = item.operation == TL_GEMM || item.operation == TL_ROW_SUM ||
-                  tl_combining(item.operation) == TL_ADD;
-    if (!is_sum)
-        return tape_refuse(t, s, "%s accumulated from block to block has no gradient",
-                           tl_operation_name(item.operation));
     if (!is_over_walked(r, &item))
         return tape_refuse(t, s,
                            "%.*s gets this once for each block, however many there are: there is "
@@ -116,7 +154,10 @@ static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str
     tape_sum *sum = read_sum(r, name);
     if (!sum) return tape_refuse(t, s, "%.*s is written otherwise, too", STR_ARGS(name));
     item.sum = (int)(sum - t->sums.items) + 1;
-    if (old && old->made == OUTSIDE) {
+    sum->is_extreme = is_extreme(item.operation), sum->is_least = item.operation == TL_ROW_MIN;
+    if (sum->is_extreme && !begin_extreme(r, s, sum, old)) return false;
+    if (sum->is_extreme && !(item.place = add_place(r, s, name, item.value, true))) return false;
+    if (!sum->is_extreme && old && old->made == OUTSIDE) {
         sum->start = old->is_filled ? TAPE_NONE : old->value;
         sum->is_nonzero = old->is_filled && !old->is_zero;
     }
@@ -124,10 +165,10 @@ static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str
     return true;
 }
 
-static int add_sum(tape *t, int old, int part) {
+static int add_sum(tape *t, int old, int part, tl_operation combining) {
     const tape_value *v = &t->values.items[old];
     tape_item sum = {.kind = TAPE_COMPUTE,
-                     .operation = TL_ADD,
+                     .operation = combining,
                      .operand_count = 2,
                      .operands = {{.value = old}, {.value = part}},
                      .accumulates = true};
@@ -160,8 +201,11 @@ static bool read_into(reading *r, const tl_statement *s, tape_item item, const t
     int before = is_added && is_here ? read_meaning(r, s, target) : TAPE_NONE;
     if (is_added && is_here && before == TAPE_NONE) return false;
     note_elements(r, s, &item);
+    if (is_extreme(item.operation) &&
+        !(item.place = add_place(r, s, target->text, item.value, false)))
+        return false;
     int value = tape_add(t, item);
-    if (before != TAPE_NONE) value = add_sum(t, before, value);
+    if (before != TAPE_NONE) value = add_sum(t, before, value, tl_combining(item.operation));
     bool is_filled =
         item.operation == TL_FILL && tl_visit(item.operands[0].expression, is_no_element, NULL);
     read_set(r, (named){.name = target->text,

@@ -155,72 +155,6 @@ static void join_vectors(derivation *d) {
     }
 }
 
-/* --- the forward pass ------------------------------------------------------------------------- */
-
-static void add_output(derivation *d, tl_kernel *kernel, str name, str axes) {
-    tl_statement *last = NULL;
-    for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_OUTPUT) last = s;
-    tl_block output = tl_quote(d->tape.memory, "Output %.*s f32 (%.*s%.*s) // for the gradients",
-                               STR_ARGS(name), STR_ARGS(write_prefix(&d->tape)), STR_ARGS(axes));
-    tl_insert_after(&kernel->body, last, output.first);
-}
-
-static void leave_sums(derivation *d, tl_kernel *kernel) {
-    tape *t = &d->tape;
-    for (int i = 0; i < t->sums.count; i++) {
-        str tensor = write_sum_tensor(t, i), name = t->sums.items[i].name;
-        if (!d->reads_sum[i] || write_sum_store(t, i)) continue;
-        add_output(d, kernel, tensor, write_axes(t, t->sums.items[i].value));
-        tl_statement *loop = kernel->body.first;
-        for (int n = 0; loop->kind != TL_FOR || n++ < t->sums.items[i].loop;) loop = loop->next;
-        tl_block copy = tl_quote(t->memory, "Copy %.*s from register to global and get %.*s",
-                                 STR_ARGS(name), STR_ARGS(tensor));
-        tl_insert_after(&kernel->body, loop, copy.first);
-    }
-}
-
-static void leave_lse(derivation *d, tl_kernel *kernel) {
-    tape *t = &d->tape;
-    if (t->weights == TAPE_NONE || t->lse_is_output) return;
-    tl_statement *softmax = NULL;
-    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COMPUTE && s->compute.operation == TL_SOFTMAX) softmax = s;
-    if (!softmax->compute.maximum) {
-        str names[2] = {tape_free_name(t, "m"), tape_free_name(t, "l")};
-        softmax->compute.maximum = tl_quote_expr(t->memory, "%.*s", STR_ARGS(names[0]));
-        softmax->compute.sum = tl_quote_expr(t->memory, "%.*s", STR_ARGS(names[1]));
-    }
-    str m = softmax->compute.maximum->text, l = softmax->compute.sum->text;
-    const tape_value *v = &t->values.items[t->weights];
-    str row = v->axes[str_equal(v->axes[0], t->normalised)];
-    add_output(d, kernel, t->lse_tensor, write_axis(t, row));
-    tl_statement *at = softmax->parent ? softmax->parent : softmax; /* before m and l change */
-    str lse = t->lse_tensor;
-    tl_block lines = tl_quote(t->memory,
-                              "Compute Log %.*s and get %.*s\nCompute Add %.*s, %.*s and get "
-                              "%.*s\nCopy %.*s from register to global",
-                              STR_ARGS(l), STR_ARGS(lse), STR_ARGS(lse), STR_ARGS(m), STR_ARGS(lse),
-                              STR_ARGS(lse));
-    for (tl_statement *s = lines.first, *next; s; at = s, s = next) {
-        next = s->next;
-        tl_insert_after(&kernel->body, at, s);
-    }
-}
-
-static tl_program *forward(derivation *d) {
-    tape *t = &d->tape;
-    tl_program *program = arena_new(t->memory, tl_program), *copy;
-    *program = (tl_program){.memory = t->memory, .first = t->kernel, .kernel_count = 1};
-    tl_kernel *next = t->kernel->next;
-    t->kernel->next = NULL;
-    copy = tl_program_copy(t->memory, program);
-    t->kernel->next = next;
-    leave_sums(d, copy->first);
-    leave_lse(d, copy->first);
-    return copy;
-}
-
 /* --- the program ------------------------------------------------------------------------------ */
 
 static str kernel_name(const derivation *d, const group *g) {
@@ -410,7 +344,7 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
     wanted_notes(t, &gradients);
     for (int i = 0; i < d.groups.count; i++)
         if (!write_after_givers(&d, &d.groups.items[i])) return false;
-    tl_print(forward(&d), own);
+    tl_print(forward_kernel(t, d.reads_sum), own);
     text_add_z(own, "\n");
     text_add(own, text_str(&gradients));
     return true;

@@ -95,6 +95,41 @@ static bool reverse_mask(reversal *r, const tape_item *item, int g) {
                         reverse_elements(t, mask, item->from));
 }
 
+/* The gradient of an extreme where it is none of a tile but what that begins with: 0 else, or the
+ * other way round.
+ */
+static int masked_start(tape *t, const tape_item *item, int g, bool is_of_start) {
+    const tape_sum *sum = &t->sums.items[item->sum - 1];
+    tape_operand start = sum->start == TAPE_NONE ? (tape_operand){TAPE_NONE, sum->begins, NULL}
+                                                 : reverse_of(sum->start);
+    const char *within = sum->is_least ? ">=" : "<=", *past = sum->is_least ? "<" : ">";
+    tape_item mask = {.kind = TAPE_MASK,
+                      .operation = TL_MASK,
+                      .operand_count = 3,
+                      .fill = STR("0"),
+                      .compares = is_of_start ? past : within};
+    mask.operands[0] = reverse_of(g), mask.operands[1] = reverse_of(sum->value);
+    mask.operands[2] = start;
+    return reverse_elements(t, mask, item->from);
+}
+
+/* The first of the largest, or of the smallest, has the gradient. */
+static bool reverse_extreme(reversal *r, const tape_item *item, int g) {
+    tape *t = r->t;
+    tape_place *place = &t->places.items[item->place - 1];
+    const tape_sum *sum = item->sum ? &t->sums.items[item->sum - 1] : NULL;
+    if (sum && (sum->start != TAPE_NONE || sum->begins.length)) g = masked_start(t, item, g, false);
+    if (g != TAPE_NONE) g = reverse_spread(t, item->from, g, item->operands[0].value);
+    if (g == TAPE_NONE) return false;
+    tape_item mask = {
+        .kind = TAPE_MASK, .operation = TL_MASK, .fill = STR("0"), .operand_count = 1};
+    mask.operands[0] = reverse_of(g);
+    mask.condition = tl_quote_expr(t->memory, "%.*s != %.*s", STR_ARGS(item->over),
+                                   STR_ARGS(tape_place_element(t, place)));
+    return reverse_gain(r, item->from, item->operands[0].value,
+                        reverse_elements(t, mask, item->from));
+}
+
 static bool is_another(void *axis, const tl_expr *e) {
     return e->kind != TL_NAME || !str_equal(e->text, *(const str *)axis);
 }
@@ -190,6 +225,9 @@ static bool reverse_item(reversal *r, tape_item item) {
     int g = t->values.items[of].adjoint;
     if (g != TAPE_NONE && item.kind == TAPE_LOAD && item.sum) {
         int start = t->sums.items[item.sum - 1].start;
+        bool is_extreme = t->sums.items[item.sum - 1].is_extreme;
+        if (is_extreme && start != TAPE_NONE && r->is_active[start])
+            g = masked_start(t, &item, g, true);
         return start == TAPE_NONE || reverse_gain(r, item.from, start, g);
     }
     bool is_softmax = item.value == t->weights &&
@@ -198,6 +236,7 @@ static bool reverse_item(reversal *r, tape_item item) {
     if (is_softmax) return reverse_softmax(r, &item, g);
     if (item.kind == TAPE_MASK) return reverse_mask(r, &item, g);
     if (item.operation == TL_GEMM) return reverse_product(r, &item, g);
+    if (item.place) return reverse_extreme(r, &item, g);
     if (item.operation == TL_ROW_SUM) return reverse_gain(r, item.from, item.operands[0].value, g);
     return reverse_elementwise(r, &item, g);
 }

@@ -128,3 +128,16 @@ bool tape_is_of_outputs(const tape *t, str axis) {
     }
     return false;
 }
+
+str tape_places_size(const tape *t) {
+    return tape_free_name(t, "places");
+}
+
+str tape_place_element(const tape *t, const tape_place *place) {
+    const tl_axes *all = tape_output_axes(t);
+    str text = str_format(t->memory, "%.*s[", STR_ARGS(place->tensor));
+    for (int i = 0; i < tl_matrix_begin(all); i++)
+        text = str_format(t->memory, "%.*s%.*s, ", STR_ARGS(text), STR_ARGS(tl_axis_index(all, i)));
+    return str_format(t->memory, "%.*s%.*s%s]", STR_ARGS(text), STR_ARGS(place->axis),
+                      place->is_of_loop ? ", 0" : "");
+}

@@ -10,7 +10,13 @@
 #include "tl/names.h"
 #include "tl/tl.h"
 
-enum { TAPE_NONE = -1, TAPE_AXES = 2, TAPE_OPERANDS = 3, TAPE_USES = 4 };
+enum {
+    TAPE_NONE = -1,
+    TAPE_AXES = 2,
+    TAPE_OPERANDS = 3,
+    TAPE_USES = 4,
+    TAPE_PLACES = 8 /* of which the first is used: kernels find no fewer at a time */
+};
 
 typedef struct tape_value {
     str name; /* as it would be called; empty: whatever it is a part of */
@@ -48,7 +54,8 @@ typedef struct tape_item {
     int sum; /* number of the tape's sum that it is added to, or (LOAD) that it loads; 0: of none */
     str tensor;             /* LOAD of no sum */
     const tl_expr *element; /* LOAD: not copied, but this element of the tensor in expressions */
-    bool accumulates;       /* an Add: the second operand is made to be added to the first */
+    bool accumulates; /* an Add, Max or Min: the second operand is made to go into the first */
+    int place;        /* number of the tape's place where an extreme is; 0: it is none */
     /* MASK: where this holds, or where operands[1] compares so with operands[2] */
     const tl_expr *condition;
     const char *compares;
@@ -65,7 +72,22 @@ typedef struct tape_sum {
     int value;
     int start;       /* what its tile has before the loop; TAPE_NONE: numbers */
     bool is_nonzero; /* of these */
+    bool is_extreme; /* the largest, */
+    bool is_least;   /* or the smallest, no sum */
+    str begins;      /* as what an extreme's tile begins with, where that is a number */
 } tape_sum;
+
+/* Where the largest, or the smallest, of a row is: the forward pass leaves it where gradients need
+ * it, since a product that is made again may differ in its last bits. Of equal ones it is the
+ * first.
+ */
+typedef struct tape_place {
+    str tensor;
+    const tl_statement *at; /* that takes the extreme */
+    str axis;               /* that each extreme has a place for */
+    bool is_of_loop;        /* of all blocks */
+    bool is_read;
+} tape_place;
 
 /* An Output, and the value that is stored there. */
 typedef struct tape_store {
@@ -96,6 +118,7 @@ typedef struct tape {
     LIST(tape_value) values;
     LIST(tape_item) items;
     LIST(tape_sum) sums;
+    LIST(tape_place) places;
     LIST(tape_store) stores;
     int forward_items;            /* items from here on are made of gradients */
     int softmax_loop;             /* TAPE_NONE: it stands in no loop */
@@ -155,6 +178,10 @@ bool tape_slope(tape *t, const tl_statement *at, const tl_expr *e, const tl_expr
                 str *out);
 /* The Input of a LOAD whose gradient is wanted; NULL: it has none. */
 const tl_statement *tape_wanted(const tape *t, const tape_item *load);
+/* "M_places[b, q, 0]" */
+str tape_place_element(const tape *t, const tape_place *place);
+/* The name of the size of what is left of a loop's places. */
+str tape_places_size(const tape *t);
 /* 'wanted', or wanted_2, ...: what nothing of the sketch but its loop is called. */
 str tape_free_name(const tape *t, const char *wanted);
 /* Does the sketch mean something else than a tile by this name, so that no tensor may have it? */

@@ -70,7 +70,9 @@ static void add_line(writer *w, section where, const char *format, ...) {
 const tape_store *write_sum_store(const tape *t, int sum) {
     for (int i = 0; i < t->stores.count; i++) {
         const tape_store *store = &t->stores.items[i];
-        if (!store->is_statistic && store->value == t->sums.items[sum].value) return store;
+        bool is_exact = !t->sums.items[sum].is_extreme || store->output->parameter.type == TL_F32;
+        if (!store->is_statistic && store->value == t->sums.items[sum].value && is_exact)
+            return store;
     }
     return NULL;
 }
@@ -387,6 +389,25 @@ void write_declared(const tape *t, str text, text_buffer *out) {
     }
 }
 
+/* Places of extremes that the text reads. */
+static void write_places(tape *t, str text, text_buffer *out) {
+    words needed = {0};
+    bool is_sized = false;
+    add_words_of(t->memory, &needed, text);
+    for (int i = 0; i < t->places.count; i++) {
+        tape_place *place = &t->places.items[i];
+        if (!has_word(&needed, place->tensor)) continue;
+        str size = tape_places_size(t);
+        if (place->is_of_loop && !is_sized)
+            text_format(out, "let %.*s = %d\n", STR_ARGS(size), TAPE_PLACES);
+        text_format(out, "Input %.*s i32 (%.*s%.*s%s%.*s)\n", STR_ARGS(place->tensor),
+                    STR_ARGS(write_prefix(t)), STR_ARGS(write_axis(t, place->axis)),
+                    place->is_of_loop ? ", " : "", STR_ARGS(place->is_of_loop ? size : STR("")));
+        is_sized |= place->is_of_loop;
+        place->is_read = true;
+    }
+}
+
 static void write_text(writer *w, text_buffer *out) {
     tape *t = w->t;
     text_buffer body, outputs, inputs;
@@ -426,6 +447,7 @@ static void write_text(writer *w, text_buffer *out) {
         text_add(&inputs, input_line(w, item));
         text_add_z(&inputs, "\n");
     }
+    write_places(t, text_str(&body), &inputs);
     text_add(&inputs, text_str(&outputs));
     text_add(&inputs, text_str(&w->views));
     text_add_z(&inputs, "\n");
@@ -448,6 +470,8 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
         if (!is_tile && symbol->kind != TL_SYMBOL_LOOP && symbol->kind != TL_SYMBOL_OPEN)
             add_word(t->memory, &w.taken, symbol->name);
     }
+    for (int i = 0; i < t->places.count; i++)
+        add_word(t->memory, &w.taken, t->places.items[i].tensor);
     if (!writer_plan(&w)) return false;
     for (int i = 0; i < t->items.count; i++) write_item(&w, i);
     for (int i = 0; i < k->load_count; i++) write_gradient(&w, k->loads[i]);

@@ -73,6 +73,9 @@ str share_view(const tape *t, const tape_item *load, str name);
 /* Appends the kernels that sum up the parts. */
 void share_write(const tape *t, const tape_item *load, text_buffer *out);
 
+/* The sketch, with Outputs for what the kernels that were written read of it. */
+tl_program *forward_kernel(tape *t, const bool *reads_sum);
+
 /* May each Input that was asked for have a gradient, and some Input at all? False: reported. */
 bool wanted_can_be(tape *t);
 /* Was a gradient made of each that was asked for? False: reported. */

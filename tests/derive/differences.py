@@ -74,7 +74,7 @@ CASES = {
     "chained_gemms": (sketch("chained_gemms"), {}),
     "gemm_bias_gelu": (sketch("gemm_bias_gelu"), {}),
     "row_softmax": (sketch("row_softmax"), {}),
-    **{name: (example(name), {}) for name in ("chosen_blocks", "distance_bias", "gated_linear", "key_gradient", "layernorm",
+    **{name: (example(name), {}) for name in ("chosen_blocks", "distance_bias", "gated_linear", "key_gradient", "layernorm", "maxsim",
                                               "pair_bias",
                                               "query_gradient", "received", "residual_gemm", "retention", "rmsnorm_gemm_silu",
                                               "rotary", "softmax_off_by_one", "swiglu", "tree_mask")},
@@ -82,8 +82,8 @@ CASES = {
     "dual_chunk": (example("dual_chunk", ("let chunk = 64", "let chunk = 3")), {}),
     "window_sinks": (example("window_sinks", ("let window = 100, sinks = 4", "let window = 2, sinks = 1")), {}),
     **{name: (beside(name), {}) for name in (
-        "added_beside", "changed_logsumexp", "delta_as_input", "element_before_copy", "elements", "lse_alone", "lse_and_weights", "lse_changed", "merged", "norm_then_softmax",
-        "rmsnorm", "saved_name", "scores_given_out", "sinks", "softmax_by_walks", "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources")},
+        "added_beside", "changed_logsumexp", "delta_as_input", "element_before_copy", "elements", "lse_alone", "lse_and_weights", "extremes", "lse_changed", "merged", "norm_then_softmax",
+        "rmsnorm", "row_scaled", "saved_name", "scores_given_out", "sinks", "softmax_by_walks", "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources")},
     **{f"{name}, of gradient kernel {n}": (second(read, n), {}) for n in (1, 2) for name, read in (
         ("chained_gemms", sketch("chained_gemms")), ("gemm_bias_gelu", sketch("gemm_bias_gelu")), ("swiglu", example("swiglu")),
         ("residual_gemm", example("residual_gemm")), ("retention", example("retention")))},
@@ -194,6 +194,21 @@ def check(flashtl, text, sizes, how, random):
     return errors
 
 
+def check_ties(flashtl):
+    """Of rows of few different numbers the first largest and smallest have the gradients, to the bit."""
+    random = np.random.default_rng(3)
+    derived = call(flashtl, "derive", ROOT / "tests" / "derive" / "ties.tl")
+    arrays = {"X": random.integers(-1, 2, (7, 9)).astype(np.float32), "W": random.integers(-1, 2, (7, 4)).astype(np.float32)}
+    given = {f"d{name}": random.standard_normal(7).astype(np.float32) for name in ("most", "least", "low")}
+    found = Program(flashtl, derived, SIZES, ["--on", "interpreter", "--dtype", "f32"]).run({**arrays, **given}, {}, ["dX", "dW"])
+    want = {name: np.zeros(array.shape) for name, array in arrays.items()}
+    rows = np.arange(7)
+    want["X"][rows, arrays["X"].argmax(1)] += given["dmost"]
+    want["X"][rows, arrays["X"].argmin(1)] += given["dleast"]
+    want["W"][rows, arrays["W"].argmin(1)] += given["dlow"]
+    return all(np.array_equal(found[f"d{name}"], want[name]) for name in want)
+
+
 def check_told(flashtl, text, sizes, random):
     for _ in range(DRAWS - 1):
         try:
@@ -223,6 +238,10 @@ def main():
         good = errors and max(errors.values()) <= FEW
         bad += not good
         print(f"{'right' if good else 'WRONG'} {name}: " + ", ".join(f"{n} {e:.0e}" for n, e in errors.items()), flush=True)
+    if not a.files and a.only in "ties":
+        good = check_ties(a.flashtl)
+        bad += not good
+        print(f"{'right' if good else 'WRONG'} ties")
     sys.exit(1 if bad else 0)
 
 
