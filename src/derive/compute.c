@@ -104,18 +104,22 @@ static bool is_extreme(tl_operation operation) {
     return operation == TL_ROW_MAX || operation == TL_ROW_MIN;
 }
 
-/* The number of the place of what is largest or smallest here; 0: reported. */
+/* Why the forward pass could not leave the place; NULL: it can. */
+static const char *why_no_place(const reading *r, const tl_statement *s, int value,
+                                bool is_of_loop) {
+    bool is_alike = r->loop != OUTSIDE && !is_of_loop &&
+                    !tape_has_axis(r->t, value, r->t->loops.items[r->loop].walked);
+    if (is_alike) return "it is the same in each block: it is to be written before the loop";
+    if (is_of_loop && s->compute.operands[0].is_transposed)
+        return "in a loop it has no rule along a tile's first axis: the tile is to be made the "
+               "other "
+               "way round";
+    return NULL;
+}
+
+/* The number of the place of what is largest or smallest here. */
 static int add_place(reading *r, const tl_statement *s, str name, int value, bool is_of_loop) {
     tape *t = r->t;
-    const tape_value *v = &t->values.items[value];
-    bool is_alike = r->loop != OUTSIDE && !is_of_loop &&
-                    !tape_has_axis(t, value, t->loops.items[r->loop].walked);
-    if (is_alike || (is_of_loop && s->compute.operands[0].is_transposed))
-        return tape_refuse(t, s,
-                           is_alike ? "%s is the same in each block: write it before the loop"
-                                    : "%s along the first axis of a tile, in a loop, has no rule "
-                                      "yet: make the tile the other way round",
-                           tl_operation_name(s->compute.operation));
     str wanted = str_format(t->memory, is_of_loop ? "%.*s_places" : "%.*s_place", STR_ARGS(name));
     int before = 0; /* of other statements, and called so */
     for (int i = 0; i < t->places.count; i++)
@@ -123,24 +127,23 @@ static int add_place(reading *r, const tl_statement *s, str name, int value, boo
     if (before) wanted = str_format(t->memory, "%.*s_%d", STR_ARGS(wanted), before + 1);
     tape_place place = {.tensor = tape_free_name(t, str_copy_z(t->memory, wanted)),
                         .at = s,
-                        .axis = v->axes[0],
-                        .is_of_loop = is_of_loop};
+                        .axis = t->values.items[value].axes[0],
+                        .is_of_loop = is_of_loop,
+                        .why_not = why_no_place(r, s, value, is_of_loop)};
     list_push(t->memory, &t->places, place);
     return t->places.count;
 }
 
 /* What its tile has before the loop has to be the same number in the gradients' kernels. */
-static bool begin_extreme(reading *r, const tl_statement *s, tape_sum *sum, const named *old) {
+static void begin_extreme(reading *r, tape_sum *sum, const named *old) {
     tape *t = r->t;
-    if (!old || old->made != OUTSIDE) return true;
+    if (!old || old->made != OUTSIDE) return;
     const tape_item *maker = &t->items.items[tape_maker(t, old->value)];
     sum->start = old->is_filled ? TAPE_NONE : old->value;
     if (old->is_filled) sum->begins = maker->operands[0].text;
-    return old->is_filled || maker->kind == TAPE_LOAD ||
-           tape_refuse(t, s,
-                       "%.*s begins with what is computed, for which there is no rule yet: with a "
-                       "number, or with what is copied, there is",
-                       STR_ARGS(sum->name));
+    if (!old->is_filled && maker->kind != TAPE_LOAD)
+        sum->why_not = "it begins with what is computed: with a number, or with what is copied, "
+                       "there is a rule";
 }
 
 static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str name,
@@ -155,8 +158,10 @@ static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str
     if (!sum) return tape_refuse(t, s, "%.*s is written otherwise, too", STR_ARGS(name));
     item.sum = (int)(sum - t->sums.items) + 1;
     sum->is_extreme = is_extreme(item.operation), sum->is_least = item.operation == TL_ROW_MIN;
-    if (sum->is_extreme && !begin_extreme(r, s, sum, old)) return false;
-    if (sum->is_extreme && !(item.place = add_place(r, s, name, item.value, true))) return false;
+    if (sum->is_extreme) {
+        item.place = add_place(r, s, name, item.value, true);
+        begin_extreme(r, sum, old);
+    }
     if (!sum->is_extreme && old && old->made == OUTSIDE) {
         sum->start = old->is_filled ? TAPE_NONE : old->value;
         sum->is_nonzero = old->is_filled && !old->is_zero;
@@ -201,9 +206,7 @@ static bool read_into(reading *r, const tl_statement *s, tape_item item, const t
     int before = is_added && is_here ? read_meaning(r, s, target) : TAPE_NONE;
     if (is_added && is_here && before == TAPE_NONE) return false;
     note_elements(r, s, &item);
-    if (is_extreme(item.operation) &&
-        !(item.place = add_place(r, s, target->text, item.value, false)))
-        return false;
+    if (is_extreme(item.operation)) item.place = add_place(r, s, target->text, item.value, false);
     int value = tape_add(t, item);
     if (before != TAPE_NONE) value = add_sum(t, before, value, tl_combining(item.operation));
     bool is_filled =

@@ -118,6 +118,10 @@ static bool reverse_extreme(reversal *r, const tape_item *item, int g) {
     tape *t = r->t;
     tape_place *place = &t->places.items[item->place - 1];
     const tape_sum *sum = item->sum ? &t->sums.items[item->sum - 1] : NULL;
+    const char *why_not = sum && sum->why_not ? sum->why_not : place->why_not;
+    if (why_not)
+        return tape_refuse(t, item->from, "%s has no gradient here: %s",
+                           tl_operation_name(item->operation), why_not);
     if (sum && (sum->start != TAPE_NONE || sum->begins.length)) g = masked_start(t, item, g, false);
     if (g != TAPE_NONE) g = reverse_spread(t, item->from, g, item->operands[0].value);
     if (g == TAPE_NONE) return false;
@@ -219,17 +223,22 @@ static bool reverse_elementwise(reversal *r, const tape_item *item, int g) {
     return true;
 }
 
+/* What a sum or an extreme begins with. */
+static bool reverse_start(reversal *r, const tape_item *end, int g) {
+    const tape_sum *sum = &r->t->sums.items[end->sum - 1];
+    if (sum->start == TAPE_NONE || !r->is_active[sum->start]) return true;
+    if (sum->is_extreme && sum->why_not)
+        return tape_refuse(r->t, end->from, "%.*s has no gradient here: %s", STR_ARGS(sum->name),
+                           sum->why_not);
+    if (sum->is_extreme) g = masked_start(r->t, end, g, true);
+    return reverse_gain(r, end->from, sum->start, g);
+}
+
 static bool reverse_item(reversal *r, tape_item item) {
     tape *t = r->t;
     int of = item.sum && item.kind != TAPE_LOAD ? t->sums.items[item.sum - 1].value : item.value;
     int g = t->values.items[of].adjoint;
-    if (g != TAPE_NONE && item.kind == TAPE_LOAD && item.sum) {
-        int start = t->sums.items[item.sum - 1].start;
-        bool is_extreme = t->sums.items[item.sum - 1].is_extreme;
-        if (is_extreme && start != TAPE_NONE && r->is_active[start])
-            g = masked_start(t, &item, g, true);
-        return start == TAPE_NONE || reverse_gain(r, item.from, start, g);
-    }
+    if (g != TAPE_NONE && item.kind == TAPE_LOAD && item.sum) return reverse_start(r, &item, g);
     bool is_softmax = item.value == t->weights &&
                       (g != TAPE_NONE || t->values.items[t->lse].adjoint != TAPE_NONE);
     if ((g == TAPE_NONE && !is_softmax) || !has_active_operand(r, &item)) return true;

@@ -70,11 +70,12 @@ typedef struct tape_sum {
     int loop;
     str name; /* of its tile */
     int value;
-    int start;       /* what its tile has before the loop; TAPE_NONE: numbers */
-    bool is_nonzero; /* of these */
-    bool is_extreme; /* the largest, */
-    bool is_least;   /* or the smallest, no sum */
-    str begins;      /* as what an extreme's tile begins with, where that is a number */
+    int start;           /* what its tile has before the loop; TAPE_NONE: numbers */
+    bool is_nonzero;     /* of these */
+    bool is_extreme;     /* the largest, */
+    bool is_least;       /* or the smallest, no sum */
+    str begins;          /* as what an extreme's tile begins with, where that is a number */
+    const char *why_not; /* an extreme has no gradient; NULL: it has */
 } tape_sum;
 
 /* Where the largest, or the smallest, of a row is: the forward pass leaves it where gradients need
@@ -87,6 +88,7 @@ typedef struct tape_place {
     str axis;               /* that each extreme has a place for */
     bool is_of_loop;        /* of all blocks */
     bool is_read;
+    const char *why_not; /* it cannot be left; NULL: it can */
 } tape_place;
 
 /* An Output, and the value that is stored there. */
