@@ -56,9 +56,13 @@ static bool note_element(void *context, const tl_expr *e) {
     str axes[TAPE_AXES];
     int count = axes_of_element(t, &t->values.items[c->item->value], e, axes);
     int value = tape_new_value(t, e->text, axes, count);
-    tape_add(t,
-             (tape_item){
-                 .kind = TAPE_LOAD, .value = value, .tensor = e->text, .element = e, .from = c->s});
+    tape_add(t, (tape_item){.kind = TAPE_LOAD,
+                            .value = value,
+                            .tensor = e->text,
+                            .input = e->text,
+                            .element = e,
+                            .is_expression = true,
+                            .from = c->s});
     return true;
 }
 

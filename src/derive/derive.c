@@ -104,19 +104,19 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
         str walk;
         bool takes_rows;
         if (!has_gradient) continue;
-        str name = str_format(t->memory, "d%.*s", STR_ARGS(item->tensor));
+        str name = str_format(t->memory, "d%.*s", STR_ARGS(item->input));
         const tl_symbol *symbol = tl_find_symbol(t->kernel, name);
         bool is_output = symbol && symbol->is_output; /* of another kernel */
         if (tape_is_taken(t, name) && !is_output)
             return tape_refuse(t, item->from,
                                "the gradient of %.*s is given out as %.*s, which means something "
                                "else in the sketch: rename that",
-                               STR_ARGS(item->tensor), STR_ARGS(name));
-        if (!share_is_known(t, item))
+                               STR_ARGS(item->input), STR_ARGS(name));
+        if (!item->element && !share_is_known(t, item))
             return tape_refuse(t, item->from,
                                "which matrix of %.*s a tile takes is said in a way that has no "
                                "rule yet",
-                               STR_ARGS(item->tensor));
+                               STR_ARGS(item->input));
         find_walk(d, i, &walk, &takes_rows);
         group *g = group_of(d, walk, item->value);
         list_push(t->memory, &g->loads, i);
@@ -167,9 +167,13 @@ static str kernel_name(const derivation *d, const group *g) {
                           STR_ARGS(t->kernel->name), number);
     str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name),
                           g->loads.count ? "gradient" : "delta");
-    for (int i = 0; i < g->loads.count; i++)
-        name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name),
-                          STR_ARGS(t->items.items[g->loads.items[i]].tensor));
+    for (int i = 0; i < g->loads.count; i++) {
+        str input = t->items.items[g->loads.items[i]].input;
+        bool is_named = false;
+        for (int k = 0; k < i; k++)
+            is_named |= str_equal(t->items.items[g->loads.items[k]].input, input);
+        if (!is_named) name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(input));
+    }
     return name;
 }
 
@@ -311,6 +315,25 @@ static bool write_after_givers(derivation *d, group *g) {
     return write_group(d, g);
 }
 
+/* The gradient of an Input that several views show is made by one kernel. */
+static bool are_together(derivation *d) {
+    tape *t = &d->tape;
+    for (int i = 0; i < d->groups.count; i++)
+        for (int k = 0; k < d->groups.count * (int)(d->groups.items[i].loads.count > 0); k++)
+            for (int n = 0; i != k && n < d->groups.items[k].loads.count; n++) {
+                const tape_item *load = &t->items.items[d->groups.items[k].loads.items[n]];
+                for (int m = 0; m < d->groups.items[i].loads.count; m++) {
+                    int other = d->groups.items[i].loads.items[m];
+                    if (str_equal(t->items.items[other].input, load->input))
+                        return tape_refuse(t, load->from,
+                                           "%.*s is read through several views, whose gradients "
+                                           "are made by several kernels: there is a rule for one",
+                                           STR_ARGS(load->input));
+                }
+            }
+    return true;
+}
+
 /* Delta takes a kernel of its own where sums do, which may need it. */
 static bool find_kernels(derivation *d) {
     if (!find_groups(d, false)) return false;
@@ -323,7 +346,7 @@ static bool find_kernels(derivation *d) {
         if (!plan_groups(d)) return false;
     }
     join_givers(d);
-    return true;
+    return are_together(d);
 }
 
 bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory, diag_list *diags,

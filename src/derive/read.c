@@ -79,7 +79,7 @@ bool read_axes(reading *r, const tl_statement *s, const tl_expr *name, str out[2
 
 /* Is it the element of the place that a tile is copied from, with the tile's axes? */
 static bool is_of_copy(const tape *t, const tape_item *load, const str *axes, int count) {
-    const tl_parameter *of = tape_tensor(t, load->tensor);
+    const tl_parameter *of = tape_tensor(t, load->input);
     bool is_same = t->values.items[load->value].axis_count == count;
     for (int i = 0; i < count && is_same; i++) is_same = tape_has_axis(t, load->value, axes[i]);
     for (int i = 0; i < of->axes.count && is_same; i++)
@@ -92,8 +92,8 @@ static const tape_item *find_load(tape *t, str tensor, const str *axes, int coun
     for (int i = 0; i < t->items.count; i++) {
         tape_item *item = &t->items.items[i];
         if (item->kind != TAPE_LOAD || !str_equal(item->tensor, tensor)) continue;
-        if (item->element && !is_of_copy(t, item, axes, count)) continue;
-        item->element = NULL;
+        if (item->is_expression && !is_of_copy(t, item, axes, count)) continue;
+        if (item->is_expression) item->element = NULL, item->is_expression = false;
         return item;
     }
     return NULL;
@@ -115,9 +115,13 @@ static bool read_load(reading *r, const tl_statement *s) {
     int value = known ? known->value : TAPE_NONE;
     if (!known) {
         value = tape_new_value(t, into->text, axes, count);
-        tape_add(t,
-                 (tape_item){
-                     .kind = TAPE_LOAD, .value = value, .tensor = s->copy.what->text, .from = s});
+        const tl_expr *what = s->copy.what, *shown = tape_view_element(what->symbol);
+        tape_add(t, (tape_item){.kind = TAPE_LOAD,
+                                .value = value,
+                                .tensor = what->text,
+                                .input = shown ? shown->text : what->text,
+                                .element = shown,
+                                .from = s});
     }
     read_set(r, (named){.name = into->text, .value = value});
     return true;

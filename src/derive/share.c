@@ -20,8 +20,9 @@ typedef struct shared {
     const tl_parameter *of;
     share_axis axes[SHARE_AXES]; /* in the order in which they are in memory */
     int count;
-    int matrix; /* the Input's axes from here on are what sums are tiles of */
-    str tensor; /* that has it so far */
+    int matrix;   /* the Input's axes from here on are what sums are tiles of, */
+    bool by_tile; /* or those of the tile, wherever the Input has them */
+    str tensor;   /* that has it so far */
 } shared;
 
 /* Does a condition demand that two lengths are equal? */
@@ -50,11 +51,25 @@ static bool is_one_each(const tape *t, str index, const tl_axis *axis) {
     return all && are_demanded_equal(t, all->extent, axis->extent);
 }
 
+/* x of x, or of x + 32, which begins at 32; NULL: it is another expression. */
+static const tl_expr *index_of(const tl_expr *e, int64_t *begin) {
+    *begin = 0;
+    if (e->kind == TL_NAME) return e;
+    if (e->kind != TL_BINARY || e->operator!= TL_PLUS) return NULL;
+    for (int i = 0; i < 2; i++) {
+        const tl_expr *name = i ? e->right : e->left, *rest = i ? e->left : e->right;
+        if (name->kind == TL_NAME && tl_known_integer(rest, begin) && *begin >= 0) return name;
+    }
+    return NULL;
+}
+
 /* Finds the axis of the Input that an index chooses on, as it is or by blocks. */
 static void find_own(const shared *s, share_axis *axis) {
     for (int i = 0; i < s->of->axes.count; i++) {
         const tl_expr *e = tape_index(s->load, s->of, i);
-        bool is_itself = e->kind == TL_NAME && str_equal(e->text, axis->index);
+        int64_t begin;
+        const tl_expr *name = index_of(e, &begin);
+        bool is_itself = name && str_equal(name->text, axis->index);
         bool is_block = e->kind == TL_BINARY && e->operator== TL_OVER && e->left->kind == TL_NAME;
         is_block = is_block && str_equal(e->left->text, axis->index);
         if (!is_itself && !is_block) continue;
@@ -74,6 +89,11 @@ static int add_axis(shared *s, str index, const tl_axis *axis, bool is_tile) {
     find_own(s, &made);
     s->axes[s->count++] = made;
     return made.own < 0 || made.size;
+}
+
+/* Does a tile lie along an axis that the Input lacks? */
+static bool is_kept(const share_axis *axis) {
+    return axis->is_tile && axis->own < 0;
 }
 
 /* Of elements those axes are a tile that were one, and the last one alone else: a tile's rows lie
@@ -97,6 +117,8 @@ static int open_shared(shared *s, const tape *t, const tape_item *load, const tl
     for (int i = 0; i < tile->axis_count; i++)
         steps += add_axis(s, tile->axes[i], tape_axis(t, tile->axes[i]), true);
     s->matrix = matrix_of(s);
+    s->by_tile = load->element && tile->axis_count == 2;
+    for (int i = 0; i < s->count; i++) s->by_tile &= !is_kept(&s->axes[i]);
     return steps;
 }
 
@@ -110,47 +132,102 @@ static bool is_axis_of_tensor(const tape *t, const tl_expr *index, const tl_expr
     return false;
 }
 
+/* head/group, where group is as many as it takes: q_heads/kv_heads */
+static bool is_block_of_all(const tape *t, const tl_expr *index, const tl_expr *extent) {
+    bool is_block = index->kind == TL_BINARY && index->operator== TL_OVER &&
+                                                index->left->kind == TL_NAME &&
+                                                index->right->kind == TL_NAME;
+    const tl_symbol *size = is_block ? index->right->symbol : NULL;
+    const tl_axis *all = is_block ? tape_axis(t, index->left->text) : NULL;
+    const tl_expr *value = size && size->kind == TL_SYMBOL_CONSTANT ? size->value : NULL;
+    return all && value && value->kind == TL_BINARY &&
+           value->operator== TL_OVER && tl_expr_equal(value->left, all->extent) &&
+           tl_expr_equal(value->right, extent);
+}
+
 /* Is an axis gone through from end to end by the index that chooses on it? */
 static bool is_whole_axis(const shared *s, int axis) {
     const tl_expr *index = tape_index(s->load, s->of, axis);
     const tl_expr *extent = s->of->axes.items[axis].extent;
-    if (is_axis_of_tensor(s->t, index, extent)) return true;
+    if (is_axis_of_tensor(s->t, index, extent) || is_block_of_all(s->t, index, extent)) return true;
     const tl_axis *all = index->kind == TL_NAME ? tape_axis(s->t, index->text) : NULL;
-    return all && are_demanded_equal(s->t, all->extent, extent);
+    return all &&
+           (tl_expr_equal(all->extent, extent) || are_demanded_equal(s->t, all->extent, extent));
 }
 
-bool share_is_known(const tape *t, const tape_item *load) {
-    shared s;
-    const tl_parameter *of = tape_tensor(t, load->tensor);
-    open_shared(&s, t, load, of);
-    for (int axis = 0; axis < of->axes.count; axis++) {
+/* Is each axis of the Input chosen on by one index? */
+static bool is_chosen_once(const shared *s) {
+    for (int axis = 0; axis < s->of->axes.count; axis++) {
         int found = 0;
-        for (int i = 0; i < s.count; i++) found += s.axes[i].own == axis;
-        if (found != 1 || (load->element && !is_whole_axis(&s, axis))) return false;
+        for (int i = 0; i < s->count; i++) found += s->axes[i].own == axis;
+        if (found != 1) return false;
     }
     return true;
 }
 
+bool share_is_known(const tape *t, const tape_item *load) {
+    shared s;
+    open_shared(&s, t, load, tape_tensor(t, load->input));
+    for (int axis = 0; load->element && axis < s.of->axes.count; axis++)
+        if (!is_whole_axis(&s, axis)) return false;
+    return is_chosen_once(&s);
+}
+
+/* The one axis of which a view shows a part, as numbers; -1: all are shown whole; -2: neither. */
+static int part_of(const shared *s, int64_t *begin, int64_t *end) {
+    int part = -1;
+    for (int axis = 0; axis < s->of->axes.count; axis++) {
+        if (is_whole_axis(s, axis)) continue;
+        const tl_expr *index = index_of(tape_index(s->load, s->of, axis), begin);
+        const tl_axis *all = index ? tape_axis(s->t, index->text) : NULL;
+        if (part >= 0 || !all || !tl_known_integer(all->extent, end)) return -2;
+        *end += *begin, part = axis;
+    }
+    return part;
+}
+
+/* Views of parts follow one another along one axis, from its beginning to its end. */
+bool share_covers(const tape *t, const tape_item *load) {
+    shared s;
+    int64_t begin, end, reached = 0, length;
+    int steps = open_shared(&s, t, load, tape_tensor(t, load->input)), count = 0;
+    int axis = part_of(&s, &begin, &end), views = 0;
+    for (int i = 0; i < t->items.count; i++)
+        views +=
+            t->items.items[i].kind == TAPE_LOAD && str_equal(t->items.items[i].input, load->input);
+    if (!is_chosen_once(&s) || axis == -2) return false;
+    if (axis == -1) return views == 1;
+    if (steps || !tl_known_integer(s.of->axes.items[axis].extent, &length)) return false;
+    for (bool is_found = true; is_found && count < views;) {
+        is_found = false;
+        for (int i = 0; i < t->items.count && !is_found; i++) {
+            const tape_item *other = &t->items.items[i];
+            if (other->kind != TAPE_LOAD || !str_equal(other->input, load->input)) continue;
+            if (open_shared(&s, t, other, s.of) || !is_chosen_once(&s) ||
+                part_of(&s, &begin, &end) != axis)
+                return false;
+            is_found = begin == reached && end > begin;
+        }
+        if (is_found) reached = end, count++;
+    }
+    return reached == length && count == views;
+}
+
 bool share_is_whole(const tape *t, const tape_item *load) {
     shared s;
-    return open_shared(&s, t, load, tape_tensor(t, load->tensor)) == 0;
+    return open_shared(&s, t, load, tape_tensor(t, load->input)) == 0;
 }
 
 str share_gradient(const tape *t, const tape_item *load) {
     return str_format(t->memory, share_is_whole(t, load) ? "d%.*s" : "d%.*s_parts",
-                      STR_ARGS(load->tensor));
+                      STR_ARGS(load->input));
 }
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
-/* Does a tile lie along an axis that the Input lacks? */
-static bool is_kept(const share_axis *axis) {
-    return axis->is_tile && axis->own < 0;
-}
-
 /* Is the axis one of those that a sum's tile has? */
 static bool is_of_matrix(const shared *s, const share_axis *axis) {
-    return axis->own >= s->matrix || is_kept(axis);
+    return s->by_tile ? axis->is_tile : axis->own >= s->matrix || is_kept(axis);
 }
 
 static str axis_text(const shared *s, const share_axis *axis) {
@@ -195,6 +272,49 @@ static str element_text(const shared *s, int summed, str at) {
     return text;
 }
 
+/* "b in batch, q in q_len, head in heads, d" */
+static str own_axes(const shared *s) {
+    str text = STR("");
+    for (int i = 0; i < s->of->axes.count; i++) {
+        str axis = STR("");
+        for (int k = 0; k < s->count; k++)
+            if (s->axes[k].own == i) axis = axis_text(s, &s->axes[k]);
+        if (!is_whole_axis(s, i))
+            axis = str_format(s->t->memory, "%.*s in %.*s", STR_ARGS(tape_free_name(s->t, "place")),
+                              STR_ARGS(extent_text(s->t, &s->of->axes.items[i])));
+        text =
+            str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "", STR_ARGS(axis));
+    }
+    return text;
+}
+
+/* "let NAME (its place; a tile) = TENSOR[...]", where a tile has the axes that 'of_tile' or a sum
+ * says.
+ */
+static str view_text(const shared *s, bool of_tile, str name, str tensor) {
+    str element = STR(""), before = STR(""), tile = STR("");
+    arena *memory = s->t->memory;
+    for (int i = 0; i < s->of->axes.count; i++) {
+        str at = tl_expr_text(memory, tape_index(s->load, s->of, i));
+        for (int k = 0; k < s->count; k++) /* (of a block, its own name) */
+            if (s->axes[k].own == i && is_whole_axis(s, i)) at = s->axes[k].index;
+        element = str_format(memory, "%.*s%s%.*s", STR_ARGS(element), i ? ", " : "", STR_ARGS(at));
+    }
+    for (int i = 0; i < s->count; i++) {
+        const share_axis *axis = &s->axes[i];
+        str *into = (of_tile ? axis->is_tile : is_of_matrix(s, axis)) ? &tile : &before;
+        bool comes_first = into == &tile && of_tile && tile.length &&
+                           str_equal(s->t->values.items[s->load->value].axes[0], axis->index);
+        *into = comes_first
+                    ? str_format(memory, "%.*s, %.*s", STR_ARGS(axis_text(s, axis)), STR_ARGS(tile))
+                    : str_format(memory, "%.*s%s%.*s", STR_ARGS(*into), into->length ? ", " : "",
+                                 STR_ARGS(axis_text(s, axis)));
+    }
+    return str_format(memory, "let %.*s (%.*s%s%.*s) = %.*s[%.*s]\n", STR_ARGS(name),
+                      STR_ARGS(before), before.length ? "; " : "", STR_ARGS(tile), STR_ARGS(tensor),
+                      STR_ARGS(element));
+}
+
 /* --- a step ----------------------------------------------------------------------------------- */
 
 /* What is left to be summed, the Input's matrix, what is kept; of what is done, the Input's order.
@@ -204,9 +324,10 @@ static void arrange(shared *s, bool is_last) {
     int count = 0;
     for (int i = 0; i < s->count && !is_last; i++)
         if (!is_of_matrix(s, &s->axes[i])) ordered[count++] = s->axes[i];
-    for (int own = is_last ? 0 : s->matrix; own < s->of->axes.count; own++)
+    for (int own = 0; own < s->of->axes.count; own++)
         for (int i = 0; i < s->count; i++)
-            if (s->axes[i].own == own) ordered[count++] = s->axes[i];
+            if (s->axes[i].own == own && (is_last || is_of_matrix(s, &s->axes[i])))
+                ordered[count++] = s->axes[i];
     for (int i = 0; i < s->count; i++)
         if (is_kept(&s->axes[i])) ordered[count++] = s->axes[i];
     for (int i = 0; i < count; i++) s->axes[i] = ordered[i];
@@ -237,6 +358,7 @@ static void add_conditions(const shared *s, text_buffer *out) {
 
 typedef struct share_sum {
     str part, walked, count, element, into;
+    str place; /* the view that it is stored by; empty: it is stored as it is */
 } share_sum;
 
 /* Of matrices one after the other. Vectors are the columns of one matrix, whose rows are summed:
@@ -261,9 +383,18 @@ static void write_sum(const shared *s, share_sum sum, text_buffer *text) {
     else text_format(text, "%.*s\n", STR_ARGS(sum.count));
     text_format(text,
                 "    Copy %.*s from global to register\n    Compute %s %.*s and accumulate %.*s\n"
-                "end\nCopy %.*s from register to global\n\n",
+                "end\nCopy %.*s from register to global%s%.*s\n\n",
                 STR_ARGS(sum.part), is_vector ? "RowSum" : "Cast", STR_ARGS(sum.part),
-                STR_ARGS(sum.into), STR_ARGS(sum.into));
+                STR_ARGS(sum.into), STR_ARGS(sum.into), sum.place.length ? " and get " : "",
+                STR_ARGS(sum.place));
+}
+
+/* Does the Input have other axes after some of a sum's tile? */
+static bool is_matrix_within(const shared *s) {
+    bool is_within = false;
+    for (int i = 1; i < s->count; i++)
+        is_within |= is_of_matrix(s, &s->axes[i - 1]) && !is_of_matrix(s, &s->axes[i]);
+    return is_within;
 }
 
 /* Sums over one index, or over those of a block of it. */
@@ -290,39 +421,48 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
                                  : "f32";
     text_buffer text;
     text_init_in(&text, memory);
+    bool is_by_view = is_last && is_matrix_within(s);
+    str place = is_by_view ? str_format(memory, "%.*s_tile", STR_ARGS(into)) : STR("");
     text_format(&text, "%.*s\nOutput %.*s %s (%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
-                STR_ARGS(axes_text(s, false)));
+                STR_ARGS(is_by_view ? own_axes(s) : axes_text(s, false)));
     add_conditions(s, &text);
-    write_sum(s, (share_sum){part, walked, count, element, into}, &text);
+    if (is_by_view)
+        text_format(&text, "\n%.*s", STR_ARGS(str_trim(view_text(s, false, place, into))));
+    write_sum(s, (share_sum){part, walked, count, element, into, place}, &text);
     text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
     write_declared(s->t, text_str(&text), out);
     text_add(out, text_str(&text));
     s->tensor = into;
 }
 
-/* Is a part of the tile's place told after a part of the tile? */
+/* Has the Input the tile's axes in another order, or the tile's place after them? */
 static bool is_turned(const shared *s) {
-    bool is_turned = false;
-    for (int i = 1; i < s->count; i++) is_turned |= s->axes[i - 1].is_tile && !s->axes[i].is_tile;
-    return is_turned;
+    const tape_value *tile = &s->t->values.items[s->load->value];
+    int at = 0;
+    for (int i = 0; i < s->count; i++) {
+        bool is_next = at < tile->axis_count && str_equal(s->axes[i].index, tile->axes[at]);
+        if (s->axes[i].is_tile ? !is_next : at > 0) return true;
+        at += s->axes[i].is_tile;
+    }
+    return false;
+}
+
+/* Where a tile is stored: the Input's order, where nothing has to be summed. */
+static bool open_stored(shared *s, const tape *t, const tape_item *load) {
+    bool is_whole = !open_shared(s, t, load, tape_tensor(t, load->input));
+    int64_t begin, end;
+    if (is_whole) arrange(s, true);
+    return is_turned(s) || (load->element && part_of(s, &begin, &end) != -1 && is_whole);
 }
 
 str share_axes(const tape *t, const tape_item *load) {
     shared s;
-    bool is_whole = !open_shared(&s, t, load, tape_tensor(t, load->tensor));
-    if (is_whole) arrange(&s, true);
-    return axes_text(&s, !is_turned(&s));
+    return open_stored(&s, t, load) ? own_axes(&s) : axes_text(&s, true);
 }
 
 str share_view(const tape *t, const tape_item *load, str name) {
-    shared s, own;
-    bool is_whole = !open_shared(&s, t, load, tape_tensor(t, load->tensor));
-    own = s;
-    if (is_whole) arrange(&own, true);
-    if (!is_turned(&own)) return STR("");
-    return str_format(t->memory, "let %.*s (%.*s) = %.*s[%.*s]\n", STR_ARGS(name),
-                      STR_ARGS(axes_text(&s, true)), STR_ARGS(share_gradient(t, load)),
-                      STR_ARGS(element_text(&own, -1, STR(""))));
+    shared s;
+    return open_stored(&s, t, load) ? view_text(&s, true, name, share_gradient(t, load)) : STR("");
 }
 
 /* The axis that is summed next: from the last on; of elements, blocks of indices before what is
@@ -338,7 +478,7 @@ static int next_step(const shared *s) {
 
 void share_write(const tape *t, const tape_item *load, text_buffer *out) {
     shared s;
-    const tl_parameter *of = tape_tensor(t, load->tensor);
+    const tl_parameter *of = tape_tensor(t, load->input);
     int steps = open_shared(&s, t, load, of), i;
     bool is_first = true;
     s.tensor = share_gradient(t, load);

@@ -108,6 +108,11 @@ bool tape_is_element(const tl_expr *e) {
            tape_is_number(e->symbol->parameter);
 }
 
+const tl_expr *tape_view_element(const tl_symbol *view) {
+    const tl_expr *e = view->view ? view->view->value : NULL;
+    return e && tape_is_element(e) ? e : NULL;
+}
+
 int tape_element(const tape *t, const tl_expr *element) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *load = &t->items.items[i];

@@ -53,7 +53,10 @@ typedef struct tape_item {
     str over; /* the axis that a product or a sum contracts */
     int sum; /* number of the tape's sum that it is added to, or (LOAD) that it loads; 0: of none */
     str tensor;             /* LOAD of no sum */
-    const tl_expr *element; /* LOAD: not copied, but this element of the tensor in expressions */
+    str input;              /* LOAD: the Input that it is of, by a view or itself */
+    const tl_expr *element; /* LOAD of numbers of the Input that indices tell: those of a view that
+                               is copied, or of this element of expressions */
+    bool is_expression;     /* the latter: nothing is copied */
     bool accumulates; /* an Add, Max or Min: the second operand is made to go into the first */
     int place;        /* number of the tape's place where an extreme is; 0: it is none */
     /* MASK: where this holds, or where operands[1] compares so with operands[2] */
@@ -175,6 +178,8 @@ bool tape_is_element(const tl_expr *e); /* of an Input of numbers? */
 int tape_element(const tape *t, const tl_expr *element);
 /* Is it an axis of some Output's matrix? */
 bool tape_is_of_outputs(const tape *t, str axis);
+/* The element of an Input that a view shows; NULL: it shows another view, or chooses. */
+const tl_expr *tape_view_element(const tl_symbol *view);
 /* How an expression changes with an element in it, as text; empty: it does not. False: reported. */
 bool tape_slope(tape *t, const tl_statement *at, const tl_expr *e, const tl_expr *element,
                 str *out);

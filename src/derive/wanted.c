@@ -4,43 +4,75 @@
 
 /* --- what has no rule ------------------------------------------------------------------------- */
 
+/* The Input, where an element is of one, or of a view of it. */
+static const tl_symbol *root_of(const tl_expr *element) {
+    const tl_symbol *of = element->symbol;
+    while (of && of->view_base) of = of->view_base;
+    return of;
+}
+
 static bool is_no_element(void *name, const tl_expr *e) {
-    return e->kind != TL_ELEMENT || !str_equal(e->text, *(const str *)name);
+    const tl_symbol *root = e->kind == TL_ELEMENT ? root_of(e) : NULL;
+    return !root || !str_equal(root->name, *(const str *)name);
 }
 
 static bool takes_element(const tl_expr *e, str input) {
     return !tl_visit(e, is_no_element, &input);
 }
 
-static const char *why_statement(const tl_statement *s, str input) {
-    for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-        if (takes_element(s->let.items[i].value, input))
-            return s->let.items[i].axes.count ? "it is read through a view"
-                                              : "its elements stand in a definition";
-    bool is_mask = s->kind == TL_COMPUTE && s->compute.operation == TL_MASK;
-    for (int i = 0; is_mask && i < s->compute.operand_count; i++)
-        if (takes_element(s->compute.operands[i].value, input)) return "a Mask writes its elements";
-    return NULL;
+/* An element in an expression is of the Input itself. */
+static bool is_no_view(void *name, const tl_expr *e) {
+    return is_no_element(name, e) || e->symbol->parameter;
+}
+
+static const char *why_binding(const tape *t, const tl_binding *binding, str input) {
+    const tl_symbol *view = tl_find_symbol(t->kernel, binding->name);
+    const tl_expr *shown = view ? tape_view_element(view) : NULL;
+    bool takes = takes_element(binding->value, input);
+    for (int i = 0; shown && i < shown->item_count; i++)
+        if (takes_element(shown->items[i], input)) return "it is read through a view of itself";
+    if (!takes || shown) return NULL;
+    return binding->axes.count ? "it is read through a view of a view, or one that chooses"
+                               : "its elements stand in a definition";
+}
+
+static const char *why_statement(const tape *t, const tl_statement *s, str input) {
+    const char *why = NULL;
+    for (int i = 0; s->kind == TL_LET && i < s->let.count && !why; i++)
+        why = why_binding(t, &s->let.items[i], input);
+    for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count && !why; i++) {
+        const tl_expr *e = s->compute.operands[i].value;
+        if (s->compute.operation == TL_MASK && takes_element(e, input))
+            why = "a Mask writes its elements";
+        else if (!tl_visit(e, is_no_view, &input))
+            why = "elements of a view of it stand in expressions";
+    }
+    return why;
 }
 
 /* Copies, and elements in expressions. */
 static const tl_statement *unruled_load(const tape *t, str input, const char **why) {
-    int count = 0;
+    const tape_item *first = NULL;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *load = &t->items.items[i];
-        if (load->kind != TAPE_LOAD || load->sum || !str_equal(load->tensor, input)) continue;
-        if (count++) *why = "it is read in two ways, and its gradient would be a sum of both";
-        else if (load->element && !share_is_known(t, load))
+        if (load->kind != TAPE_LOAD || load->sum || !str_equal(load->input, input)) continue;
+        bool are_views = load->element && !load->is_expression;
+        if (first && !(are_views && first->element && !first->is_expression))
+            *why = "it is read in two ways, and its gradient would be a sum of both";
+        else if (load->is_expression && !share_is_known(t, load))
             *why = "its elements are not those of a whole tile, one at each place: several places "
                    "may share an element, or none may have it";
+        else if (are_views && !share_covers(t, load))
+            *why = "it is read through a view that need not show each element once";
         if (*why) return load->from;
+        if (!first) first = load;
     }
     return NULL;
 }
 
 const tl_statement *tape_unruled_read(const tape *t, str input, const char **why) {
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL))
-        if ((*why = why_statement(s, input))) return s;
+        if ((*why = why_statement(t, s, input))) return s;
     return unruled_load(t, input, why);
 }
 
@@ -50,10 +82,10 @@ const tl_statement *tape_wanted(const tape *t, const tape_item *load) {
     if (load->kind != TAPE_LOAD || load->sum) return NULL;
     bool is_chosen = !t->of_count;
     const char *why;
-    for (int i = 0; i < t->of_count; i++) is_chosen |= str_equal(t->of[i], load->tensor);
+    for (int i = 0; i < t->of_count; i++) is_chosen |= str_equal(t->of[i], load->input);
     for (const tl_statement *s = t->kernel->body.first; is_chosen && s; s = s->next)
-        if (tape_is_number(s) && str_equal(s->parameter.name, load->tensor))
-            return tape_unruled_read(t, load->tensor, &why) ? NULL : s;
+        if (tape_is_number(s) && str_equal(s->parameter.name, load->input))
+            return tape_unruled_read(t, load->input, &why) ? NULL : s;
     return NULL;
 }
 
@@ -61,7 +93,7 @@ const tl_statement *tape_wanted(const tape *t, const tape_item *load) {
 static bool has_gradient(const tape *t, str name) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
-        bool is_own = item->kind == TAPE_LOAD && str_equal(item->tensor, name);
+        bool is_own = item->kind == TAPE_LOAD && str_equal(item->input, name);
         if (is_own && tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE) return true;
     }
     return false;

@@ -425,7 +425,11 @@ static void write_text(writer *w, text_buffer *out) {
     text_add(&body, text_str(&w->lines[AFTER]));
     for (int i = 0; i < w->k->load_count; i++) {
         const tape_item *load = &t->items.items[w->k->loads[i]];
-        const tl_parameter *of = tape_tensor(t, load->tensor);
+        const tl_parameter *of = tape_tensor(t, load->input);
+        bool is_there = false; /* another view of it is stored there, too */
+        for (int k = 0; k < i; k++)
+            is_there |= str_equal(t->items.items[w->k->loads[k]].input, load->input);
+        if (is_there) continue;
         tl_type type = share_is_whole(t, load) ? write_gradient_type(of->type) : TL_F32;
         text_format(&outputs, "Output %.*s %.*s(%.*s)\n", STR_ARGS(share_gradient(t, load)),
                     STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, load)));

@@ -64,6 +64,9 @@ void write_declared(const tape *t, str text, text_buffer *out);
 bool share_is_whole(const tape *t, const tape_item *load);
 /* Are its elements told by the tile's indices in a way that share.c knows? */
 bool share_is_known(const tape *t, const tape_item *load);
+/* Do the views by which an Input is copied, this LOAD among them, show each of its elements once?
+ */
+bool share_covers(const tape *t, const tape_item *load);
 /* The axes of what a tile gives out, as text. */
 str share_axes(const tape *t, const tape_item *load);
 /* What a tile gives out: "dK", or "dK_parts" of what is shared. */
