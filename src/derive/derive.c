@@ -91,6 +91,20 @@ static group *group_of(derivation *d, str walk, int of) {
     return &d->groups.items[d->groups.count - 1];
 }
 
+/* Of the views of an Input either all have gradients or none has: what is stored is the whole. */
+static bool is_whole(tape *t, const tape_item *load) {
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *other = &t->items.items[i];
+        bool is_of_it = other->kind == TAPE_LOAD && str_equal(other->input, load->input);
+        if (is_of_it && tape_gradient(t, i) == TAPE_NONE)
+            return tape_refuse(t, other->from,
+                               "there is no gradient of %.*s: nothing that is given out depends on "
+                               "this part of it",
+                               STR_ARGS(load->input));
+    }
+    return true;
+}
+
 static bool find_groups(derivation *d, bool is_delta_alone) {
     tape *t = &d->tape;
     str softmax_walk = tape_softmax_walk(t);
@@ -112,6 +126,7 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
                                "the gradient of %.*s is given out as %.*s, which means something "
                                "else in the sketch: rename that",
                                STR_ARGS(item->input), STR_ARGS(name));
+        if (!is_whole(t, item)) return false;
         if (!item->element && !share_is_known(t, item))
             return tape_refuse(t, item->from,
                                "which matrix of %.*s a tile takes is said in a way that has no "
@@ -157,6 +172,15 @@ static void join_vectors(derivation *d) {
 
 /* --- the program ------------------------------------------------------------------------------ */
 
+/* Does another kernel make the gradient of another view of the Input? */
+static bool is_elsewhere(const derivation *d, const group *g, const tape_item *load) {
+    for (const group *other = d->groups.items; other != d->groups.items + d->groups.count; other++)
+        for (int i = 0; i < other->loads.count && other != g; i++)
+            if (str_equal(d->tape.items.items[other->loads.items[i]].input, load->input))
+                return true;
+    return false;
+}
+
 static str kernel_name(const derivation *d, const group *g) {
     const tape *t = &d->tape;
     int number = 1; /* among those that give sums */
@@ -168,11 +192,13 @@ static str kernel_name(const derivation *d, const group *g) {
     str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name),
                           g->loads.count ? "gradient" : "delta");
     for (int i = 0; i < g->loads.count; i++) {
-        str input = t->items.items[g->loads.items[i]].input;
+        const tape_item *load = &t->items.items[g->loads.items[i]];
         bool is_named = false;
-        for (int k = 0; k < i; k++)
-            is_named |= str_equal(t->items.items[g->loads.items[k]].input, input);
-        if (!is_named) name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(input));
+        for (int k = 0; k < i && !is_elsewhere(d, g, load); k++)
+            is_named |= str_equal(t->items.items[g->loads.items[k]].input, load->input);
+        if (!is_named)
+            name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name),
+                              STR_ARGS(is_elsewhere(d, g, load) ? load->tensor : load->input));
     }
     return name;
 }
@@ -180,9 +206,13 @@ static str kernel_name(const derivation *d, const group *g) {
 static write_kernel kernel_of(const derivation *d, const group *g) {
     const tape *t = &d->tape;
     str *tiled = arena_array(t->memory, str, d->tiled.count + 1);
+    bool *is_part = arena_array(t->memory, bool, g->loads.count + 1);
+    for (int i = 0; i < g->loads.count; i++)
+        is_part[i] = is_elsewhere(d, g, &t->items.items[g->loads.items[i]]);
     write_kernel k = {.name = kernel_name(d, g),
                       .loads = g->loads.items,
                       .load_count = g->loads.count,
+                      .is_part = is_part,
                       .walk = g->walk,
                       .tiled = tiled,
                       .gives = g->gives.items,
@@ -315,25 +345,6 @@ static bool write_after_givers(derivation *d, group *g) {
     return write_group(d, g);
 }
 
-/* The gradient of an Input that several views show is made by one kernel. */
-static bool are_together(derivation *d) {
-    tape *t = &d->tape;
-    for (int i = 0; i < d->groups.count; i++)
-        for (int k = 0; k < d->groups.count * (int)(d->groups.items[i].loads.count > 0); k++)
-            for (int n = 0; i != k && n < d->groups.items[k].loads.count; n++) {
-                const tape_item *load = &t->items.items[d->groups.items[k].loads.items[n]];
-                for (int m = 0; m < d->groups.items[i].loads.count; m++) {
-                    int other = d->groups.items[i].loads.items[m];
-                    if (str_equal(t->items.items[other].input, load->input))
-                        return tape_refuse(t, load->from,
-                                           "%.*s is read through several views, whose gradients "
-                                           "are made by several kernels: there is a rule for one",
-                                           STR_ARGS(load->input));
-                }
-            }
-    return true;
-}
-
 /* Delta takes a kernel of its own where sums do, which may need it. */
 static bool find_kernels(derivation *d) {
     if (!find_groups(d, false)) return false;
@@ -346,7 +357,7 @@ static bool find_kernels(derivation *d) {
         if (!plan_groups(d)) return false;
     }
     join_givers(d);
-    return are_together(d);
+    return true;
 }
 
 bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory, diag_list *diags,

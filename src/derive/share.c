@@ -155,12 +155,15 @@ static bool is_whole_axis(const shared *s, int axis) {
            (tl_expr_equal(all->extent, extent) || are_demanded_equal(s->t, all->extent, extent));
 }
 
-/* Is each axis of the Input chosen on by one index? */
+/* Is each axis of the Input chosen on by one index, or (of a view) by a number? */
 static bool is_chosen_once(const shared *s) {
     for (int axis = 0; axis < s->of->axes.count; axis++) {
         int found = 0;
+        int64_t at;
+        bool is_number = s->load->element && !s->load->is_expression &&
+                         tl_known_integer(s->load->element->items[axis], &at);
         for (int i = 0; i < s->count; i++) found += s->axes[i].own == axis;
-        if (found != 1) return false;
+        if (found != !is_number) return false;
     }
     return true;
 }
@@ -178,9 +181,11 @@ static int part_of(const shared *s, int64_t *begin, int64_t *end) {
     int part = -1;
     for (int axis = 0; axis < s->of->axes.count; axis++) {
         if (is_whole_axis(s, axis)) continue;
-        const tl_expr *index = index_of(tape_index(s->load, s->of, axis), begin);
+        const tl_expr *what = tape_index(s->load, s->of, axis), *index = index_of(what, begin);
         const tl_axis *all = index ? tape_axis(s->t, index->text) : NULL;
-        if (part >= 0 || !all || !tl_known_integer(all->extent, end)) return -2;
+        bool is_number = tl_known_integer(what, begin);
+        *end = 1;
+        if (part >= 0 || (!is_number && !(all && tl_known_integer(all->extent, end)))) return -2;
         *end += *begin, part = axis;
     }
     return part;

@@ -431,8 +431,9 @@ static void write_text(writer *w, text_buffer *out) {
             is_there |= str_equal(t->items.items[w->k->loads[k]].input, load->input);
         if (is_there) continue;
         tl_type type = share_is_whole(t, load) ? write_gradient_type(of->type) : TL_F32;
-        text_format(&outputs, "Output %.*s %.*s(%.*s)\n", STR_ARGS(share_gradient(t, load)),
-                    STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, load)));
+        text_format(&outputs, "Output %.*s %.*s(%.*s)%s\n", STR_ARGS(share_gradient(t, load)),
+                    STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, load)),
+                    w->k->is_part[i] ? " kept" : "");
     }
     for (int i = 0; i < w->k->give_count; i++)
         text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n",

@@ -9,6 +9,7 @@ typedef struct write_kernel {
     str name;
     const int *loads; /* items of the tape: the Inputs that it makes gradients of */
     int load_count;
+    const bool *is_part; /* by load: other kernels write the rest of that gradient */
     str grid, walk;   /* axes: that tiles of the gradients are blocks of, and that is walked; may be
                          empty */
     const str *tiled; /* all axes that blocks divide */
