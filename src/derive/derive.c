@@ -260,8 +260,16 @@ static bool is_cut_named(const tape *t, str name) {
     return false;
 }
 
-static void add_cut(derivation *d, int item) {
+static bool add_cut(derivation *d, int item) {
     tape *t = &d->tape;
+    const tape_value *v = &t->values.items[t->items.items[item].value];
+    for (int i = 0; i < v->axis_count; i++)
+        if (!tape_is_length_known(t, v->axes[i]))
+            return tape_refuse(
+                t, t->items.items[item].from,
+                "a gradient needs a sum here that is left in memory along %.*s, whose "
+                "length a table says: derive those of other Inputs (--of)",
+                STR_ARGS(v->axes[i]));
     str of = t->values.items[t->items.items[item].value].name;
     bool is_sum = t->items.items[item].over.length > 0;
     str base = str_format(t->memory, is_sum ? "%.*s_sum" : "%.*s_tile",
@@ -275,6 +283,7 @@ static void add_cut(derivation *d, int item) {
     group g = {.walk = t->items.items[item].over};
     list_push(t->memory, &g.gives, item);
     list_push(t->memory, &d->groups, g);
+    return true;
 }
 
 /* Which sums each kernel takes; those that give them come to the groups' end. */
@@ -299,7 +308,7 @@ static bool plan_groups(derivation *d) {
             if (is_possible) break;
             if (needs.cut == TAPE_NONE) return false;
             takes[needs.cut] = true;
-            if (!giver_of(d, needs.cut)) add_cut(d, needs.cut);
+            if (!giver_of(d, needs.cut) && !add_cut(d, needs.cut)) return false;
         }
     }
     return true;

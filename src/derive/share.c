@@ -173,6 +173,8 @@ bool share_is_known(const tape *t, const tape_item *load) {
     open_shared(&s, t, load, tape_tensor(t, load->input));
     for (int axis = 0; load->element && axis < s.of->axes.count; axis++)
         if (!is_whole_axis(&s, axis)) return false;
+    for (int i = 0; load->element && i < s.count; i++)
+        if (!tape_is_length_known(t, s.axes[i].index)) return false;
     return is_chosen_once(&s);
 }
 

@@ -64,6 +64,18 @@ const tl_axis *tape_axis(const tape *t, str index) {
     return NULL;
 }
 
+static bool is_of_launch(void *context, const tl_expr *e) {
+    const tl_symbol *symbol = e->kind == TL_NAME ? e->symbol : NULL;
+    bool is_defined = symbol && symbol->kind == TL_SYMBOL_CONSTANT && symbol->value;
+    if (is_defined) return tl_visit(symbol->value, is_of_launch, context);
+    return e->kind != TL_ELEMENT;
+}
+
+bool tape_is_length_known(const tape *t, str index) {
+    const tl_axis *axis = tape_axis(t, index);
+    return !axis || tl_visit(axis->extent, is_of_launch, NULL);
+}
+
 bool tape_is_taken(const tape *t, str name) {
     const tl_symbol *symbol = tl_find_symbol(t->kernel, name);
     if (!symbol) return tl_find_index(t->kernel, name);

@@ -193,6 +193,8 @@ str tape_places_size(const tape *t);
 str tape_free_name(const tape *t, const char *wanted);
 /* Does the sketch mean something else than a tile by this name, so that no tensor may have it? */
 bool tape_is_taken(const tape *t, str name);
+/* Is its length known before the kernel runs, so that memory can be had for it? */
+bool tape_is_length_known(const tape *t, str index);
 /* The axis of the kernel's tensors with that index; NULL: there is none. */
 const tl_axis *tape_axis(const tape *t, str index);
 /* Reports that there is no gradient, at a statement (or the kernel). Always false. */

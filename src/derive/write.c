@@ -372,6 +372,23 @@ static bool declares_any(const tl_statement *s, const words *needed) {
     return false;
 }
 
+/* A length that a definition names comes with a tensor that has it. NULL: it is here, or is none.
+ */
+static const tl_statement *length_giver(const tape *t, str name, str text, const words *needed) {
+    const tl_statement *giver = NULL;
+    words here = {0};
+    add_words_of(t->memory, &here, text);
+    const tl_symbol *length = tl_find_symbol(t->kernel, name);
+    if (!length || length->kind != TL_SYMBOL_SIZE || has_word(&here, name)) return NULL;
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_INPUT && i < s->parameter.axes.count; i++) {
+            if (!tl_expr_names(s->parameter.axes.items[i].extent, name)) continue;
+            if (has_word(needed, s->parameter.name)) return NULL;
+            if (!giver) giver = s;
+        }
+    return giver;
+}
+
 void write_declared(const tape *t, str text, text_buffer *out) {
     const tl_block *body = &t->kernel->body;
     words needed = {0};
@@ -380,6 +397,10 @@ void write_declared(const tape *t, str text, text_buffer *out) {
         int before = needed.count;
         for (const tl_statement *s = body->first; s; s = s->next)
             if (declares_any(s, &needed)) add_words_of(t->memory, &needed, header_of(t, s));
+        for (int i = 0; i < before; i++) {
+            const tl_statement *giver = length_giver(t, needed.items[i], text, &needed);
+            if (giver) add_word(t->memory, &needed, giver->parameter.name);
+        }
         is_more = needed.count > before;
     }
     for (const tl_statement *s = body->first; s; s = s->next) {
