@@ -1,4 +1,6 @@
-/* flashtl demo: one sketch, four GPUs, each kernel made, compiled and proved on this machine. */
+/* flashtl demo: one sketch, four GPUs, each kernel made, compiled and proved on this machine; then
+ * its gradients.
+ */
 #include "base/number.h"
 #include "bench/cudnn.h"
 #include "cli/machine.h"
@@ -13,6 +15,9 @@ enum { GPU_COUNT = sizeof gpus / sizeof *gpus };
 
 /* Small cases that meet every edge: one element, ends of tiles, more queries than keys, no keys. */
 static const char shapes[] = "1x1,113x203,128x64,65x129,70x3,5x0";
+/* Gradients are several kernels, each over all pairs: two cases are enough to show. */
+static const char *const gradient_gpus[] = {"t4", "h200"};
+static const char gradient_shapes[] = "70x45";
 
 typedef struct row {
     ftl_gpu gpu;
@@ -44,10 +49,10 @@ static void name_verdict(row *r, const verify_summary *s, const char *where) {
 }
 
 static ftl_status verify_on_machine(cli *c, ftl_runtime *runtime, const cli_request *request,
-                                    const machine_program *made, verify_on on,
+                                    const machine_program *made, verify_on on, const char *lengths,
                                     verify_summary *out) {
     verify_program program = machine_verify_program(made, request);
-    verify_options options = {.shapes = shapes, .seed = 1};
+    verify_options options = {.shapes = lengths, .seed = 1};
     verify_machine *machine = NULL;
     ftl_status status = verify_machine_open(c->context, &program, on, runtime, &machine);
     if (!status) {
@@ -91,11 +96,11 @@ static int make_row(cli *c, ftl_runtime *runtime, cli_request *request, const ch
     if (!status) status = compile(c, runtime, &made, r);
     start_ns = os_time_ns();
     if (!status) {
-        status = verify_on_machine(c, runtime, request, &made, VERIFY_EMULATOR, &summary);
+        status = verify_on_machine(c, runtime, request, &made, VERIFY_EMULATOR, shapes, &summary);
         if (!status) name_verdict(r, &summary, "emulator");
     }
     if (!status && on_gpu && r->is_right) {
-        status = verify_on_machine(c, runtime, request, &made, VERIFY_GPU, &summary);
+        status = verify_on_machine(c, runtime, request, &made, VERIFY_GPU, shapes, &summary);
         if (!status) name_verdict(r, &summary, "GPU here");
         if (status == FTL_NO_DEVICE) status = FTL_OK; /* a kernel for a later GPU than this one */
     }
@@ -123,6 +128,58 @@ static void print_row(const row *r) {
                  r->shared_bytes / 1024.0, r->predicted_tflops, r->is_right ? "right" : "WRONG",
                  r->verdict);
     fflush(stdout);
+}
+
+/* --- its gradients ---------------------------------------------------------------------------- */
+
+/* The program's kernels by their names. */
+static void print_kernels(const ftl_product *product) {
+    for (int i = 0; i < product->kernel_count; i++)
+        printf("%s%s", i ? ", " : "", product->kernels[i].plan->kernel);
+    printf(".\n");
+}
+
+static int make_gradients(cli *c, ftl_runtime *runtime, cli_request *request, const char *gpu,
+                          bool is_first) {
+    machine_program made;
+    verify_summary summary = {0};
+    row r = {.gpu = FTL_GPU_INIT};
+    request->options.gpu = gpu;
+    int64_t start_ns = os_time_ns();
+    int exit_status = machine_make(c, request, VERIFY_EMULATOR, &made);
+    if (exit_status) return exit_status;
+    r.make_ms = seconds_since(start_ns) * 1e3;
+    if (is_first) print_kernels(made.product);
+    ftl_status status = ftl_gpu_describe(c->context, gpu, &r.gpu);
+    if (!status)
+        status = verify_on_machine(c, runtime, request, &made, VERIFY_EMULATOR, gradient_shapes,
+                                   &summary);
+    if (!status) {
+        name_verdict(&r, &summary, "emulator");
+        number_write(stdout, "%-28s %16.1f ms  %s %s\n", r.gpu.title, r.make_ms,
+                     r.is_right ? "right" : "WRONG", r.verdict);
+        fflush(stdout);
+    }
+    machine_done(&made);
+    return status ? cli_finish(c, status) : r.is_right ? EXIT_DONE : EXIT_REJECTED;
+}
+
+/* What `flashtl derive` writes of the sketch, as one program: the forward kernel leaves what the
+ * others read.
+ */
+static int show_gradients(cli *c, ftl_runtime *runtime, const cli_request *request) {
+    cli_request gradients = *request;
+    char *text = NULL;
+    int exit_status = cli_finish(c, ftl_derive(c->context, &request->source, NULL, 0, &text));
+    if (exit_status) return exit_status;
+    gradients.source = (ftl_source){"gradients", text, strlen(text)};
+    gradients.family[0] = 0;
+    printf("\nIts gradients dQ, dK and dV, derived from these lines statement by statement, in "
+           "kernels: ");
+    for (size_t i = 0; !exit_status && i < sizeof gradient_gpus / sizeof *gradient_gpus; i++)
+        exit_status = make_gradients(c, runtime, &gradients, gradient_gpus[i], !i);
+    ftl_free(text);
+    return exit_status;
 }
 
 /* --- how fast, on the GPU that is here -------------------------------------------------------- */
@@ -210,6 +267,7 @@ int cli_run_DEMO(cli *c) {
         if (!exit_status) print_row(&r);
         if (!exit_status && !r.is_right) exit_status = EXIT_REJECTED;
     }
+    if (!exit_status) exit_status = show_gradients(c, runtime, &request);
     if (!exit_status && on_gpu) show_speed(c);
     if (!exit_status) {
         number_write(stdout,

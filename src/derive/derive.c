@@ -47,7 +47,7 @@ static void find_tiled(derivation *d) {
 
 /* Each row of the Outputs: what a gradient sums along it, it takes whole. */
 static str row_axis(const tape *t) {
-    const tl_axes *axes = &t->stores.items[0].output->parameter.axes;
+    const tl_axes *axes = tape_output_axes(t);
     return axes->count - tl_matrix_begin(axes) > 1 ? tl_axis_index(axes, axes->count - 1) : STR("");
 }
 
@@ -91,6 +91,20 @@ static group *group_of(derivation *d, str walk, int of) {
     return &d->groups.items[d->groups.count - 1];
 }
 
+/* Of the views of an Input either all have gradients or none has: what is stored is the whole. */
+static bool is_whole(tape *t, const tape_item *load) {
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *other = &t->items.items[i];
+        bool is_of_it = other->kind == TAPE_LOAD && str_equal(other->input, load->input);
+        if (is_of_it && tape_gradient(t, i) == TAPE_NONE)
+            return tape_refuse(t, other->from,
+                               "there is no gradient of %.*s: nothing that is given out depends on "
+                               "this part of it",
+                               STR_ARGS(load->input));
+    }
+    return true;
+}
+
 static bool find_groups(derivation *d, bool is_delta_alone) {
     tape *t = &d->tape;
     str softmax_walk = tape_softmax_walk(t);
@@ -104,15 +118,20 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
         str walk;
         bool takes_rows;
         if (!has_gradient) continue;
-        str name = str_format(t->memory, "d%.*s", STR_ARGS(item->tensor));
+        str name = str_format(t->memory, "d%.*s", STR_ARGS(item->input));
         const tl_symbol *symbol = tl_find_symbol(t->kernel, name);
         bool is_output = symbol && symbol->is_output; /* of another kernel */
         if (tape_is_taken(t, name) && !is_output)
             return tape_refuse(t, item->from,
                                "the gradient of %.*s is given out as %.*s, which means something "
                                "else in the sketch: rename that",
-                               STR_ARGS(item->tensor), STR_ARGS(name));
-        if (!share_is_known(t, item->from, &tape_wanted(t, item)->parameter)) return false;
+                               STR_ARGS(item->input), STR_ARGS(name));
+        if (!is_whole(t, item)) return false;
+        if (!item->element && !share_is_known(t, item))
+            return tape_refuse(t, item->from,
+                               "which matrix of %.*s a tile takes is said in a way that has no "
+                               "rule yet",
+                               STR_ARGS(item->input));
         find_walk(d, i, &walk, &takes_rows);
         group *g = group_of(d, walk, item->value);
         list_push(t->memory, &g->loads, i);
@@ -121,107 +140,46 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
     return true;
 }
 
-static bool is_wanted_name(const tape *t, str name) {
-    for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        bool is_own = item->kind == TAPE_LOAD && str_equal(item->tensor, name);
-        if (is_own && tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE) return true;
+static int first_value(const derivation *d, const group *g) {
+    return g->loads.count ? d->tape.items.items[g->loads.items[0]].value : d->tape.delta;
+}
+
+static bool is_of_vectors(const derivation *d, const group *g) {
+    bool is_vector = g->loads.count > 0 && !g->walk.length && !g->gives_delta;
+    for (int i = 0; i < g->loads.count; i++)
+        is_vector &=
+            d->tape.values.items[d->tape.items.items[g->loads.items[i]].value].axis_count == 1;
+    return is_vector;
+}
+
+/* What vectors alone make without a walk goes with what has the same blocks: rows of a matrix. */
+static void join_vectors(derivation *d) {
+    for (int i = d->groups.count - 1; i >= 0; i--) {
+        group *g = &d->groups.items[i], *with = NULL;
+        for (int k = 0; k < d->groups.count && is_of_vectors(d, g) && !with; k++) {
+            group *other = &d->groups.items[k];
+            bool is_like = !is_of_vectors(d, other) &&
+                           has_same_blocks(d, first_value(d, other), first_value(d, g));
+            if (is_like) with = other;
+        }
+        if (!with) continue;
+        for (int k = 0; k < g->loads.count; k++)
+            list_push(d->tape.memory, &with->loads, g->loads.items[k]);
+        for (int k = i; k + 1 < d->groups.count; k++) d->groups.items[k] = d->groups.items[k + 1];
+        d->groups.count--;
     }
-    return false;
-}
-
-/* --- what has no gradient --------------------------------------------------------------------- */
-
-/* Where the sketch reads an Input that no gradient was made of. */
-static const char *why_not(const tape *t, str name) {
-    const tl_statement *read = tape_other_read(t, name);
-    return !read                           ? "nothing that is given out depends on it"
-           : tape_is_view_read(read, name) ? "it is read through a view"
-                                           : "its elements stand in expressions";
-}
-
-/* Nothing is left out without a word. */
-static void write_notes(const derivation *d, text_buffer *out) {
-    const tape *t = &d->tape;
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        str name = s->kind == TL_INPUT ? s->parameter.name : STR("");
-        if (tape_is_number(s) && !t->of_count && !is_wanted_name(t, name))
-            text_format(out, "// There is no gradient of %.*s: %s.\n", STR_ARGS(name),
-                        why_not(t, name));
-    }
-    for (int i = 0; i < t->stores.count; i++)
-        if (t->stores.items[i].is_statistic)
-            text_format(out, "// %.*s counts as given: no gradient comes to it.\n",
-                        STR_ARGS(t->stores.items[i].output->parameter.name));
-}
-
-/* --- the forward pass ------------------------------------------------------------------------- */
-
-static void add_output(derivation *d, tl_kernel *kernel, str name, str axes) {
-    tl_statement *last = NULL;
-    for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_OUTPUT) last = s;
-    tl_block output = tl_quote(d->tape.memory, "Output %.*s f32 (%.*s%.*s) // for the gradients",
-                               STR_ARGS(name), STR_ARGS(write_prefix(&d->tape)), STR_ARGS(axes));
-    tl_insert_after(&kernel->body, last, output.first);
-}
-
-static void leave_sums(derivation *d, tl_kernel *kernel) {
-    tape *t = &d->tape;
-    for (int i = 0; i < t->sums.count; i++) {
-        str tensor = write_sum_tensor(t, i), name = t->sums.items[i].name;
-        if (!d->reads_sum[i] || write_sum_store(t, i)) continue;
-        add_output(d, kernel, tensor, write_axes(t, t->sums.items[i].value));
-        tl_statement *loop = kernel->body.first;
-        for (int n = 0; loop->kind != TL_FOR || n++ < t->sums.items[i].loop;) loop = loop->next;
-        tl_block copy = tl_quote(t->memory, "Copy %.*s from register to global and get %.*s",
-                                 STR_ARGS(name), STR_ARGS(tensor));
-        tl_insert_after(&kernel->body, loop, copy.first);
-    }
-}
-
-static void leave_lse(derivation *d, tl_kernel *kernel) {
-    tape *t = &d->tape;
-    if (t->weights == TAPE_NONE || t->lse_is_output) return;
-    tl_statement *softmax = NULL;
-    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
-        if (s->kind == TL_COMPUTE && s->compute.operation == TL_SOFTMAX) softmax = s;
-    if (!softmax->compute.maximum) {
-        str names[2] = {tape_free_name(t, "m"), tape_free_name(t, "l")};
-        softmax->compute.maximum = tl_quote_expr(t->memory, "%.*s", STR_ARGS(names[0]));
-        softmax->compute.sum = tl_quote_expr(t->memory, "%.*s", STR_ARGS(names[1]));
-    }
-    str m = softmax->compute.maximum->text, l = softmax->compute.sum->text;
-    const tape_value *v = &t->values.items[t->weights];
-    str row = v->axes[str_equal(v->axes[0], t->normalised)];
-    add_output(d, kernel, t->lse_tensor, write_axis(t, row));
-    tl_statement *at = softmax->parent ? softmax->parent : softmax; /* before m and l change */
-    str lse = t->lse_tensor;
-    tl_block lines = tl_quote(t->memory,
-                              "Compute Log %.*s and get %.*s\nCompute Add %.*s, %.*s and get "
-                              "%.*s\nCopy %.*s from register to global",
-                              STR_ARGS(l), STR_ARGS(lse), STR_ARGS(lse), STR_ARGS(m), STR_ARGS(lse),
-                              STR_ARGS(lse));
-    for (tl_statement *s = lines.first, *next; s; at = s, s = next) {
-        next = s->next;
-        tl_insert_after(&kernel->body, at, s);
-    }
-}
-
-static tl_program *forward(derivation *d) {
-    tape *t = &d->tape;
-    tl_program *program = arena_new(t->memory, tl_program), *copy;
-    *program = (tl_program){.memory = t->memory, .first = t->kernel, .kernel_count = 1};
-    tl_kernel *next = t->kernel->next;
-    t->kernel->next = NULL;
-    copy = tl_program_copy(t->memory, program);
-    t->kernel->next = next;
-    leave_sums(d, copy->first);
-    leave_lse(d, copy->first);
-    return copy;
 }
 
 /* --- the program ------------------------------------------------------------------------------ */
+
+/* Does another kernel make the gradient of another view of the Input? */
+static bool is_elsewhere(const derivation *d, const group *g, const tape_item *load) {
+    for (const group *other = d->groups.items; other != d->groups.items + d->groups.count; other++)
+        for (int i = 0; i < other->loads.count && other != g; i++)
+            if (str_equal(d->tape.items.items[other->loads.items[i]].input, load->input))
+                return true;
+    return false;
+}
 
 static str kernel_name(const derivation *d, const group *g) {
     const tape *t = &d->tape;
@@ -233,18 +191,28 @@ static str kernel_name(const derivation *d, const group *g) {
                           STR_ARGS(t->kernel->name), number);
     str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name),
                           g->loads.count ? "gradient" : "delta");
-    for (int i = 0; i < g->loads.count; i++)
-        name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name),
-                          STR_ARGS(t->items.items[g->loads.items[i]].tensor));
+    for (int i = 0; i < g->loads.count; i++) {
+        const tape_item *load = &t->items.items[g->loads.items[i]];
+        bool is_named = false;
+        for (int k = 0; k < i && !is_elsewhere(d, g, load); k++)
+            is_named |= str_equal(t->items.items[g->loads.items[k]].input, load->input);
+        if (!is_named)
+            name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name),
+                              STR_ARGS(is_elsewhere(d, g, load) ? load->tensor : load->input));
+    }
     return name;
 }
 
 static write_kernel kernel_of(const derivation *d, const group *g) {
     const tape *t = &d->tape;
     str *tiled = arena_array(t->memory, str, d->tiled.count + 1);
+    bool *is_part = arena_array(t->memory, bool, g->loads.count + 1);
+    for (int i = 0; i < g->loads.count; i++)
+        is_part[i] = is_elsewhere(d, g, &t->items.items[g->loads.items[i]]);
     write_kernel k = {.name = kernel_name(d, g),
                       .loads = g->loads.items,
                       .load_count = g->loads.count,
+                      .is_part = is_part,
                       .walk = g->walk,
                       .tiled = tiled,
                       .gives = g->gives.items,
@@ -268,8 +236,8 @@ static bool write_group(derivation *d, const group *g) {
     write_kernel k = kernel_of(d, g);
     if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
     for (int i = 0; i < g->loads.count; i++) {
-        const tl_parameter *of = &tape_wanted(t, &t->items.items[g->loads.items[i]])->parameter;
-        if (!share_is_whole(t, of)) share_write(t, of, d->out);
+        const tape_item *load = &t->items.items[g->loads.items[i]];
+        if (!share_is_whole(t, load)) share_write(t, load, d->out);
     }
     return true;
 }
@@ -292,8 +260,16 @@ static bool is_cut_named(const tape *t, str name) {
     return false;
 }
 
-static void add_cut(derivation *d, int item) {
+static bool add_cut(derivation *d, int item) {
     tape *t = &d->tape;
+    const tape_value *v = &t->values.items[t->items.items[item].value];
+    for (int i = 0; i < v->axis_count; i++)
+        if (!tape_is_length_known(t, v->axes[i]))
+            return tape_refuse(
+                t, t->items.items[item].from,
+                "a gradient needs a sum here that is left in memory along %.*s, whose "
+                "length a table says: derive those of other Inputs (--of)",
+                STR_ARGS(v->axes[i]));
     str of = t->values.items[t->items.items[item].value].name;
     bool is_sum = t->items.items[item].over.length > 0;
     str base = str_format(t->memory, is_sum ? "%.*s_sum" : "%.*s_tile",
@@ -307,6 +283,7 @@ static void add_cut(derivation *d, int item) {
     group g = {.walk = t->items.items[item].over};
     list_push(t->memory, &g.gives, item);
     list_push(t->memory, &d->groups, g);
+    return true;
 }
 
 /* Which sums each kernel takes; those that give them come to the groups' end. */
@@ -331,7 +308,7 @@ static bool plan_groups(derivation *d) {
             if (is_possible) break;
             if (needs.cut == TAPE_NONE) return false;
             takes[needs.cut] = true;
-            if (!giver_of(d, needs.cut)) add_cut(d, needs.cut);
+            if (!giver_of(d, needs.cut) && !add_cut(d, needs.cut)) return false;
         }
     }
     return true;
@@ -379,47 +356,17 @@ static bool write_after_givers(derivation *d, group *g) {
 
 /* Delta takes a kernel of its own where sums do, which may need it. */
 static bool find_kernels(derivation *d) {
-    if (!find_groups(d, false) || !plan_groups(d)) return false;
+    if (!find_groups(d, false)) return false;
+    join_vectors(d);
+    if (!plan_groups(d)) return false;
     if (d->tape.cuts.count && d->groups.items[0].gives_delta) {
         d->groups.count = d->tape.cuts.count = 0;
-        if (!find_groups(d, true) || !plan_groups(d)) return false;
+        if (!find_groups(d, true)) return false;
+        join_vectors(d);
+        if (!plan_groups(d)) return false;
     }
     join_givers(d);
     return true;
-}
-
-/* Is each Input that was asked for one that a gradient may be of? */
-static bool can_be_wanted(tape *t) {
-    for (int i = 0; i < t->of_count; i++) {
-        const tl_statement *s = t->kernel->body.first;
-        while (s && !(tape_is_number(s) && str_equal(s->parameter.name, t->of[i]))) s = s->next;
-        if (!s)
-            return tape_refuse(t, NULL,
-                               "there is no gradient of %.*s: no Input is an array of numbers and "
-                               "called so",
-                               STR_ARGS(t->of[i]));
-        const tl_statement *read = tape_other_read(t, t->of[i]);
-        if (read)
-            return tape_refuse(t, read, "there is no gradient of %.*s: %s", STR_ARGS(t->of[i]),
-                               why_not(t, t->of[i]));
-    }
-    return true;
-}
-
-/* Where all Inputs are read in ways that have no rule, one of them is named. */
-static bool is_any_wanted(tape *t) {
-    const tl_statement *hidden = NULL, *read = NULL;
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (!tape_is_number(s)) continue;
-        read = tape_other_read(t, s->parameter.name);
-        if (!read) return true;
-        if (!hidden) hidden = s;
-    }
-    if (!hidden)
-        return tape_refuse(t, NULL, "there is no gradient: no Input is an array of numbers");
-    str name = hidden->parameter.name;
-    return tape_refuse(t, tape_other_read(t, name), "there is no gradient of %.*s: %s",
-                       STR_ARGS(name), why_not(t, name));
 }
 
 bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory, diag_list *diags,
@@ -428,22 +375,19 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
     tape *t = &d.tape;
     if (!tape_read(t, kernel, memory, diags)) return false;
     t->of = of, t->of_count = count;
-    if (!can_be_wanted(t) || !is_any_wanted(t)) return false;
+    if (!wanted_can_be(t)) return false;
     d.reads_sum = arena_array(memory, bool, t->sums.count + 1);
     if (!tape_reverse(t)) return false;
-    for (int i = 0; i < count; i++)
-        if (!is_wanted_name(t, of[i]))
-            return tape_refuse(t, NULL, "there is no gradient of %.*s: %s", STR_ARGS(of[i]),
-                               why_not(t, of[i]));
+    if (!wanted_are(t)) return false;
     find_tiled(&d);
     if (!find_kernels(&d)) return false;
     text_buffer gradients, *own = out;
     text_init_in(&gradients, memory);
     d.out = &gradients;
-    write_notes(&d, &gradients);
+    wanted_notes(t, &gradients);
     for (int i = 0; i < d.groups.count; i++)
         if (!write_after_givers(&d, &d.groups.items[i])) return false;
-    tl_print(forward(&d), own);
+    tl_print(forward_kernel(t, d.reads_sum), own);
     text_add_z(own, "\n");
     text_add(own, text_str(&gradients));
     return true;

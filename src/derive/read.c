@@ -1,33 +1,16 @@
 /* From the statements of a sketch to a tape. */
-#include "derive/tape.h"
+#include "derive/read.h"
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-enum { OUTSIDE = -1 };
-
-/* What a tile's name means at a place of the sketch. */
-typedef struct named {
-    str name;
-    int value;
-    int made;                /* in this loop, or OUTSIDE; a sum's end, too, is made outside */
-    bool is_filled, is_zero; /* with a number, 0 */
-    bool is_statistic;       /* made of a softmax's m and l */
-} named;
-
-typedef struct reading {
-    tape *t;
-    int loop; /* where statements are read; or OUTSIDE */
-    LIST(named) names;
-} reading;
-
-static named *find_name(reading *r, str name) {
+named *read_find(reading *r, str name) {
     for (int i = 0; i < r->names.count; i++)
         if (str_equal(r->names.items[i].name, name)) return &r->names.items[i];
     return NULL;
 }
 
-static void set_name(reading *r, named what) {
-    named *old = find_name(r, what.name);
+void read_set(reading *r, named what) {
+    named *old = read_find(r, what.name);
     what.made = r->loop;
     if (old) *old = what;
     else list_push(r->t->memory, &r->names, what);
@@ -42,8 +25,7 @@ static const tl_statement *first_in_loop(const reading *r) {
     return r->loop == OUTSIDE ? NULL : r->t->loops.items[r->loop].statement->loop.body.first;
 }
 
-/* The loop's own sum of that name; NULL: there is none. */
-static tape_sum *sum_of_loop(const reading *r, str name) {
+tape_sum *read_sum(const reading *r, str name) {
     for (int i = 0; i < r->t->sums.count; i++) {
         tape_sum *sum = &r->t->sums.items[i];
         if (sum->loop == r->loop && str_equal(sum->name, name)) return sum;
@@ -55,21 +37,20 @@ static tape_sum *sum_of_loop(const reading *r, str name) {
  * and what was copied without the walked axis is the same in each block.
  */
 static bool is_of_last_block(const reading *r, const named *n) {
-    if (n->made == OUTSIDE || n->made == r->loop || n->is_statistic) return false;
+    if (n->made == OUTSIDE || n->made == r->loop || n->statistic) return false;
     const tape_item *made = &r->t->items.items[tape_maker(r->t, n->value)];
     return made->kind != TAPE_LOAD ||
            tape_has_axis(r->t, n->value, r->t->loops.items[n->made].walked);
 }
 
-/* The value of a name here; TAPE_NONE: reported. */
-static int value_of(reading *r, const tl_statement *s, const tl_expr *name) {
+int read_meaning(reading *r, const tl_statement *s, const tl_expr *name) {
     tape *t = r->t;
-    const named *n = find_name(r, name->text);
+    const named *n = read_find(r, name->text);
     bool is_changed = false; /* by the loop, from what the name meant before it */
     for (const tl_statement *other = first_in_loop(r); other; other = other->next)
         is_changed |= writes_name(other, name->text);
-    bool is_carried = (n && n->made == OUTSIDE && is_changed) ||
-                      (r->loop != OUTSIDE && sum_of_loop(r, name->text));
+    bool is_carried =
+        (n && n->made == OUTSIDE && is_changed) || (r->loop != OUTSIDE && read_sum(r, name->text));
     if (is_carried)
         tape_refuse(t, s, "%.*s goes on from block to block, for which there is no rule yet",
                     STR_ARGS(name->text));
@@ -83,8 +64,7 @@ static int value_of(reading *r, const tl_statement *s, const tl_expr *name) {
     return n && !is_carried && !is_last_block ? n->value : TAPE_NONE;
 }
 
-static bool axes_of_name(reading *r, const tl_statement *s, const tl_expr *name, str out[2],
-                         int *count) {
+bool read_axes(reading *r, const tl_statement *s, const tl_expr *name, str out[2], int *count) {
     const tl_tile *tile = s->kind == TL_COPY ? tl_copy_target(s).tile : tl_tile_of(name);
     *count = tile ? tile->axis_count : 0;
     if (*count < 1 || *count > TAPE_AXES)
@@ -97,10 +77,24 @@ static bool axes_of_name(reading *r, const tl_statement *s, const tl_expr *name,
 
 /* --- Copy ------------------------------------------------------------------------------------- */
 
-static const tape_item *find_load(const tape *t, str tensor) {
+/* Is it the element of the place that a tile is copied from, with the tile's axes? */
+static bool is_of_copy(const tape *t, const tape_item *load, const str *axes, int count) {
+    const tl_parameter *of = tape_tensor(t, load->input);
+    bool is_same = t->values.items[load->value].axis_count == count;
+    for (int i = 0; i < count && is_same; i++) is_same = tape_has_axis(t, load->value, axes[i]);
+    for (int i = 0; i < of->axes.count && is_same; i++)
+        is_same = tl_expr_equal(load->element->items[i], of->axes.items[i].coordinate);
+    return is_same;
+}
+
+/* What was copied from a tensor already, or read as elements of the same place. */
+static const tape_item *find_load(tape *t, str tensor, const str *axes, int count) {
     for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        if (item->kind == TAPE_LOAD && str_equal(item->tensor, tensor)) return item;
+        tape_item *item = &t->items.items[i];
+        if (item->kind != TAPE_LOAD || !str_equal(item->tensor, tensor)) continue;
+        if (item->is_expression && !is_of_copy(t, item, axes, count)) continue;
+        if (item->is_expression) item->element = NULL, item->is_expression = false;
+        return item;
     }
     return NULL;
 }
@@ -108,10 +102,10 @@ static const tape_item *find_load(const tape *t, str tensor) {
 static bool read_load(reading *r, const tl_statement *s) {
     tape *t = r->t;
     const tl_expr *into = tl_copy_into(s);
-    const tape_item *known = find_load(t, s->copy.what->text);
     str axes[TAPE_AXES];
     int count;
-    if (!axes_of_name(r, s, into, axes, &count)) return false;
+    if (!read_axes(r, s, into, axes, &count)) return false;
+    const tape_item *known = find_load(t, s->copy.what->text, axes, count);
     bool is_walked = false;
     for (int i = 0; known && i < t->loops.count; i++)
         is_walked |= tape_has_axis(t, known->value, t->loops.items[i].walked);
@@ -121,11 +115,15 @@ static bool read_load(reading *r, const tl_statement *s) {
     int value = known ? known->value : TAPE_NONE;
     if (!known) {
         value = tape_new_value(t, into->text, axes, count);
-        tape_add(t,
-                 (tape_item){
-                     .kind = TAPE_LOAD, .value = value, .tensor = s->copy.what->text, .from = s});
+        const tl_expr *what = s->copy.what, *shown = tape_view_element(what->symbol);
+        tape_add(t, (tape_item){.kind = TAPE_LOAD,
+                                .value = value,
+                                .tensor = what->text,
+                                .input = shown ? shown->text : what->text,
+                                .element = shown,
+                                .from = s});
     }
-    set_name(r, (named){.name = into->text, .value = value});
+    read_set(r, (named){.name = into->text, .value = value});
     return true;
 }
 
@@ -140,10 +138,13 @@ static bool read_store(reading *r, const tl_statement *s) {
                            "%.*s is a view: gradients are derived of sketches whose Outputs are "
                            "stored whole, as they are declared",
                            STR_ARGS(tl_copy_into(s)->text));
-    const named *n = find_name(r, s->copy.what->text);
-    bool is_statistic = n && n->is_statistic;
-    int value = is_statistic ? TAPE_NONE : value_of(r, s, s->copy.what);
+    const named *n = read_find(r, s->copy.what->text);
+    bool is_statistic = n && n->statistic;
+    int value = is_statistic ? TAPE_NONE : read_meaning(r, s, s->copy.what);
     if (!is_statistic && value == TAPE_NONE) return false;
+    const tl_parameter *into = &output->parameter->parameter;
+    if (value != TAPE_NONE && value == t->lse && !t->lse_tensor.length && into->type == TL_F32)
+        t->lse_tensor = into->name;
     tape_store store = {s, output->parameter, value, is_statistic};
     list_push(t->memory, &t->stores, store);
     return true;
@@ -156,250 +157,6 @@ static bool read_copy(reading *r, const tl_statement *s) {
     if (s->copy.from == TL_GLOBAL) return read_load(r, s);
     if (s->copy.to == TL_GLOBAL) return read_store(r, s);
     return tape_refuse(r->t, s, "copies between shared memory and registers are for TL Code");
-}
-
-/* --- Compute ---------------------------------------------------------------------------------- */
-
-static bool names_no_tile(void *context, const tl_expr *e) {
-    (void)context;
-    bool is_name = e->kind == TL_NAME || e->kind == TL_ELEMENT;
-    const tl_symbol *symbol = is_name ? e->symbol : NULL;
-    if (e->kind == TL_NAME && tl_tile_of(e)) return false;
-    return !symbol || symbol->kind != TL_SYMBOL_VARIABLE || symbol->parameter || symbol->view;
-}
-
-static bool read_operand(reading *r, const tl_statement *s, const tl_operand *operand,
-                         tape_operand *out) {
-    const tl_expr *e = operand->value;
-    bool is_tile = e->kind == TL_NAME && tl_tile_of(e);
-    *out = (tape_operand){.value = TAPE_NONE, .text = tl_expr_text(r->t->memory, e)};
-    if (is_tile) return (out->value = value_of(r, s, e)) != TAPE_NONE;
-    out->expression = e;
-    if (tl_visit(e, names_no_tile, NULL)) return true;
-    return tape_refuse(r->t, s, "an expression of tiles' elements, %.*s, has no rule yet",
-                       STR_ARGS(out->text));
-}
-
-typedef struct condition_names {
-    reading *r;
-    const tl_statement *s;
-    tape_item *item;
-} condition_names;
-
-static bool note_name(void *context, const tl_expr *e) {
-    condition_names *c = context;
-    const tl_symbol *symbol = e->kind == TL_NAME ? e->symbol : NULL;
-    bool is_tile = symbol && symbol->kind == TL_SYMBOL_VARIABLE && tl_tile_of(e);
-    if (!is_tile) return e->kind != TL_ELEMENT || names_no_tile(NULL, e);
-    if (c->item->use_count == TAPE_USES) return false;
-    int value = value_of(c->r, c->s, e);
-    c->item->uses[c->item->use_count++] = (tape_use){e->text, value};
-    return value != TAPE_NONE;
-}
-
-static bool read_condition(reading *r, const tl_statement *s, tape_item *item) {
-    condition_names c = {r, s, item};
-    item->condition = s->compute.condition;
-    if (tl_visit(item->condition, note_name, &c)) return true;
-    return diag_has_errors(r->t->diags) ||
-           tape_refuse(r->t, s, "the condition names more of tiles than there is a rule for");
-}
-
-/* What is summed from block to block: the sum's name means its end, after the loop. */
-static bool is_over_walked(const reading *r, const tape_item *item) {
-    return r->loop != OUTSIDE && item->over.length &&
-           str_equal(item->over, r->t->loops.items[r->loop].walked);
-}
-
-static bool read_into_sum(reading *r, const tl_statement *s, tape_item item, str name,
-                          const named *old) {
-    tape *t = r->t;
-    bool is_sum = item.operation == TL_GEMM || item.operation == TL_ROW_SUM ||
-                  tl_combining(item.operation) == TL_ADD;
-    if (!is_sum)
-        return tape_refuse(t, s, "%s accumulated from block to block has no gradient",
-                           tl_operation_name(item.operation));
-    if (!is_over_walked(r, &item))
-        return tape_refuse(t, s,
-                           "%.*s gets this once for each block, however many there are: there is "
-                           "no rule for it yet",
-                           STR_ARGS(name));
-    tape_sum *sum = sum_of_loop(r, name);
-    if (!sum) return tape_refuse(t, s, "%.*s is written otherwise, too", STR_ARGS(name));
-    item.sum = (int)(sum - t->sums.items) + 1;
-    if (old && old->made == OUTSIDE) {
-        sum->start = old->is_filled ? TAPE_NONE : old->value;
-        sum->is_nonzero = old->is_filled && !old->is_zero;
-    }
-    tape_add(t, item);
-    return true;
-}
-
-static int add_sum(tape *t, int old, int part) {
-    const tape_value *v = &t->values.items[old];
-    tape_item sum = {.kind = TAPE_COMPUTE,
-                     .operation = TL_ADD,
-                     .operand_count = 2,
-                     .operands = {{.value = old}, {.value = part}},
-                     .accumulates = true};
-    sum.value = tape_new_value(t, v->name, v->axes, v->axis_count);
-    return tape_add(t, sum);
-}
-
-static bool read_into(reading *r, const tl_statement *s, tape_item item, const tl_expr *target) {
-    tape *t = r->t;
-    str axes[TAPE_AXES];
-    int count;
-    if (!axes_of_name(r, s, target, axes, &count)) return false;
-    item.value = tape_new_value(t, target->text, axes, count);
-    const named *old = find_name(r, target->text);
-    bool is_added = s->compute.target_kind == TL_ACCUMULATE;
-    bool is_here = old && (old->made == r->loop || r->loop == OUTSIDE) &&
-                   !(old->is_filled && r->loop != OUTSIDE);
-    if (is_added && r->loop != OUTSIDE && !is_here)
-        return read_into_sum(r, s, item, target->text, old);
-    if (is_over_walked(r, &item))
-        return tape_refuse(t, s,
-                           "%.*s is a sum within each block, which depends on the block's size: "
-                           "there is no rule for it, but for sums of the whole loop (accumulate)",
-                           STR_ARGS(target->text));
-    int before = is_added && is_here ? value_of(r, s, target) : TAPE_NONE;
-    if (is_added && is_here && before == TAPE_NONE) return false;
-    int value = tape_add(t, item);
-    if (before != TAPE_NONE) value = add_sum(t, before, value);
-    bool is_filled = item.operation == TL_FILL;
-    set_name(r, (named){.name = target->text,
-                        .value = value,
-                        .is_filled = is_filled,
-                        .is_zero = is_filled && str_is(item.operands[0].text, "0")});
-    return true;
-}
-
-/* Statements of a softmax's m and l alone make statistics, which have no gradient; they may join
- * what has none alone: numbers, and each other.
- */
-static bool takes(reading *r, const tl_statement *s, bool statistics) {
-    for (int i = 0; i < s->compute.operand_count; i++) {
-        const tl_expr *e = s->compute.operands[i].value;
-        const named *n = e->kind == TL_NAME ? find_name(r, e->text) : NULL;
-        if (n && n->is_statistic == statistics) return true;
-    }
-    return false;
-}
-
-static bool joins_tile(reading *r, const tl_statement *s) {
-    const tl_expr *into = s->compute.target;
-    const named *old = into ? find_name(r, into->text) : NULL;
-    bool is_added = s->compute.target_kind == TL_ACCUMULATE && old && !old->is_statistic;
-    return is_added || takes(r, s, false);
-}
-
-static void read_statistic(reading *r, const tl_expr *target) {
-    set_name(r, (named){.name = target->text, .value = TAPE_NONE, .is_statistic = true});
-}
-
-static str contracted_axis(const tl_statement *s) {
-    const tl_compute *c = &s->compute;
-    tl_product_axes product;
-    tl_tile_axis axes[4];
-    if (c->operation == TL_GEMM)
-        return tl_product_of(&c->operands[0], &c->operands[1], &product) ? product.contracted.index
-                                                                         : STR("");
-    int count = tl_operand_axes(&c->operands[0], axes);
-    return count ? axes[count - 1].index : STR("");
-}
-
-static bool read_mask(reading *r, const tl_statement *s) {
-    tape *t = r->t;
-    const tl_compute *c = &s->compute;
-    tape_item item = {.kind = TAPE_MASK, .operation = TL_MASK, .operand_count = 1, .from = s};
-    if (!read_operand(r, s, &c->operands[0], &item.operands[0])) return false;
-    if (item.operands[0].value == TAPE_NONE) return tape_refuse(t, s, "no tile is masked here");
-    if (!read_condition(r, s, &item)) return false;
-    if (c->operand_count > 1 && !tl_visit(c->operands[1].value, names_no_tile, NULL))
-        return tape_refuse(t, s, "a Mask that writes what a tile has, %.*s, has no rule yet",
-                           STR_ARGS(tl_expr_text(t->memory, c->operands[1].value)));
-    if (c->operand_count > 1) item.fill = tl_expr_text(t->memory, c->operands[1].value);
-    const tape_value *v = &t->values.items[item.operands[0].value];
-    item.value = tape_new_value(t, v->name, v->axes, v->axis_count);
-    set_name(r, (named){.name = c->operands[0].value->text, .value = tape_add(t, item)});
-    return true;
-}
-
-/* exp(S - lse), with what the forward pass leaves. A row that saw nothing has a log-sum-exp of
- * minus infinity: plus infinity makes its weights 0.
- */
-static bool read_softmax(reading *r, const tl_statement *s) {
-    tape *t = r->t;
-    const tl_compute *c = &s->compute;
-    const tl_statement *loop;
-    int axis, scores = value_of(r, s, c->operands[0].value);
-    if (scores == TAPE_NONE) return false;
-    if (t->weights != TAPE_NONE)
-        return tape_refuse(t, s, "this is the second Softmax, and there is a rule for one");
-    tape_value v = t->values.items[scores];
-    tl_softmax_axis(t->kernel, s, &loop, &axis);
-    if (v.axis_count != 2 || axis < 0)
-        return tape_refuse(t, s, "a Softmax of a vector has no rule yet");
-    t->normalised = v.axes[axis];
-    int loaded = tape_new_value(t, STR("lse"), &v.axes[1 - axis], 1);
-    tape_add(t,
-             (tape_item){.kind = TAPE_LOAD, .value = loaded, .tensor = t->lse_tensor, .from = s});
-    int lse = tape_new_value(t, STR("lse"), &v.axes[1 - axis], 1);
-    tape_add(
-        t, (tape_item){
-               .kind = TAPE_MASK,
-               .operation = TL_MASK,
-               .value = lse,
-               .operand_count = 3,
-               .operands = {{.value = loaded}, {.value = loaded}, {TAPE_NONE, STR("-1e30"), NULL}},
-               .compares = "<",
-               .fill = STR("-log(0)"),
-               .from = s});
-    int less = tape_new_value(t, v.name, v.axes, 2);
-    tape_add(t, (tape_item){.kind = TAPE_COMPUTE,
-                            .operation = TL_SUBTRACT,
-                            .value = less,
-                            .operand_count = 2,
-                            .operands = {{.value = scores}, {.value = lse}},
-                            .from = s});
-    t->weights = tape_new_value(t, v.name, v.axes, 2);
-    tape_add(t, (tape_item){.kind = TAPE_COMPUTE,
-                            .operation = TL_EXP,
-                            .value = t->weights,
-                            .operand_count = 1,
-                            .operands = {{.value = less}},
-                            .from = s});
-    t->scores = scores, t->shifted = less, t->softmax_loop = r->loop;
-    set_name(r, (named){.name = c->operands[0].value->text, .value = t->weights});
-    if (c->maximum) read_statistic(r, c->maximum), read_statistic(r, c->sum);
-    return true;
-}
-
-static bool read_compute(reading *r, const tl_statement *s) {
-    const tl_compute *c = &s->compute;
-    if (c->operation == TL_SOFTMAX) return read_softmax(r, s);
-    if (c->operation == TL_MASK) return read_mask(r, s);
-    if (c->operation == TL_ROW_TOP_K || c->operation == TL_ROW_ARG_MAX)
-        return tape_refuse(r->t, s, "%s gives places, which have no gradient",
-                           tl_operation_name(c->operation));
-    if (takes(r, s, true)) {
-        if (joins_tile(r, s))
-            return tape_refuse(r->t, s,
-                               "this joins the maximum or the sum of a Softmax with a tile, for "
-                               "which there is no rule yet");
-        return read_statistic(r, c->target), true;
-    }
-    tape_item item = {.kind = TAPE_COMPUTE,
-                      .operation = c->operation,
-                      .operand_count = c->operand_count,
-                      .from = s};
-    for (int i = 0; i < c->operand_count; i++)
-        if (!read_operand(r, s, &c->operands[i], &item.operands[i])) return false;
-    bool contracts =
-        c->operation == TL_GEMM || tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION;
-    if (contracts) item.over = contracted_axis(s);
-    return read_into(r, s, item, c->target);
 }
 
 /* --- the kernel ------------------------------------------------------------------------------- */
@@ -419,10 +176,10 @@ static bool is_sum_of_loop(const reading *r, const tl_statement *s) {
 static bool find_sums(reading *r) {
     tape *t = r->t;
     for (const tl_statement *s = first_in_loop(r); s; s = s->next) {
-        if (!is_sum_of_loop(r, s) || sum_of_loop(r, s->compute.target->text)) continue;
+        if (!is_sum_of_loop(r, s) || read_sum(r, s->compute.target->text)) continue;
         str axes[TAPE_AXES], name = s->compute.target->text;
         int count;
-        if (!axes_of_name(r, s, s->compute.target, axes, &count)) return false;
+        if (!read_axes(r, s, s->compute.target, axes, &count)) return false;
         for (const tl_statement *other = s; other; other = other->next)
             if (writes_name(other, name) && !is_accumulated(other))
                 return tape_refuse(t, other, "%.*s is a sum over the loop, and written here, too",
@@ -443,7 +200,7 @@ static void load_sums(reading *r, int loop) {
                                 .value = sum->value,
                                 .sum = i + 1,
                                 .from = t->loops.items[loop].statement});
-        set_name(r, (named){.name = sum->name, .value = sum->value});
+        read_set(r, (named){.name = sum->name, .value = sum->value});
     }
 }
 
@@ -470,10 +227,20 @@ static bool read_block(reading *r, const tl_block *block) {
     return true;
 }
 
+/* The Output that has the log-sum-exp, or will. */
+static void name_lse(tape *t) {
+    if (t->lse == TAPE_NONE) return;
+    t->lse_is_output = t->lse_tensor.length > 0;
+    if (!t->lse_is_output) t->lse_tensor = tape_free_name(t, "lse");
+    t->items.items[tape_maker(t, t->lse)].tensor = t->lse_tensor;
+}
+
 bool tape_read(tape *t, tl_kernel *kernel, arena *memory, diag_list *diags) {
     *t = (tape){.memory = memory,
                 .diags = diags,
                 .kernel = kernel,
+                .lse = TAPE_NONE,
+                .starts = {TAPE_NONE, TAPE_NONE},
                 .scores = TAPE_NONE,
                 .shifted = TAPE_NONE,
                 .softmax_loop = TAPE_NONE,
@@ -481,6 +248,7 @@ bool tape_read(tape *t, tl_kernel *kernel, arena *memory, diag_list *diags) {
                 .delta = TAPE_NONE};
     reading r = {.t = t, .loop = OUTSIDE};
     if (!tape_outline(t) || !read_block(&r, &kernel->body)) return false;
+    name_lse(t);
     t->forward_items = t->items.count;
     if (!t->stores.count) return tape_refuse(t, NULL, "the kernel stores nothing");
     return true;

@@ -1,22 +1,28 @@
-/* Inputs that several tiles share: keys of a group of heads, weights of a whole batch. Each tile
- * has a gradient of its own, and kernels that walk one index after the other sum them up.
+/* Where the elements of an Input's gradient are in memory, and Inputs that several tiles share:
+ * keys of a group of heads, weights of a whole batch, slopes of heads. There each tile has a
+ * gradient of its own, and kernels that go through one index after the other sum them up.
  */
 #include "derive/write.h"
 
 typedef struct share_axis {
     str index, extent;
-    int own; /* the Input's axis that it chooses on; -1: none */
+    int own;             /* the Input's axis that it chooses on; -1: none */
+    const tl_expr *size; /* so many of it choose one; NULL: each does */
+    bool is_tile;        /* of the tile that a kernel makes; else the tile's own place */
 } share_axis;
 
-enum { SHARE_AXES = TL_AXES_MAX };
+enum { SHARE_AXES = TL_AXES_MAX + TAPE_AXES };
 
-/* What a gradient is before a step: an index for each axis before its matrix. */
+/* What a gradient is before a step. */
 typedef struct shared {
-    tape *t;
+    const tape *t;
+    const tape_item *load;
     const tl_parameter *of;
-    share_axis axes[SHARE_AXES];
+    share_axis axes[SHARE_AXES]; /* in the order in which they are in memory */
     int count;
-    str tensor; /* that has it so far */
+    int matrix;   /* the Input's axes from here on are what sums are tiles of, */
+    bool by_tile; /* or those of the tile, wherever the Input has them */
+    str tensor;   /* that has it so far */
 } shared;
 
 /* Does a condition demand that two lengths are equal? */
@@ -29,121 +35,328 @@ static bool demands_equal(const tl_expr *e, str a, str b) {
                            (str_equal(e->left->text, b) && str_equal(e->right->text, a)));
 }
 
-/* Is each block of the axis one index? */
-static bool is_one_each(const tape *t, str index, const tl_axis *axis) {
-    const tl_axis *all = tape_axis(t, index);
-    bool is_of_names = all && all->extent->kind == TL_NAME && axis->extent->kind == TL_NAME;
+/* Are both lengths equal by what the sketch demands? */
+static bool are_demanded_equal(const tape *t, const tl_expr *a, const tl_expr *b) {
+    bool is_of_names = a->kind == TL_NAME && b->kind == TL_NAME;
     for (const tl_statement *s = t->kernel->body.first; is_of_names && s; s = s->next) {
-        if (tl_is_parameter(s) &&
-            demands_equal(s->parameter.condition, all->extent->text, axis->extent->text))
+        if (tl_is_parameter(s) && demands_equal(s->parameter.condition, a->text, b->text))
             return true;
     }
     return false;
 }
 
-/* The axis of the Input that an index chooses on, as it is or (then *size) a block of so many; -1:
- * none.
- */
-static int own_axis(const tape *t, const tl_parameter *of, str index, const tl_expr **size) {
-    *size = NULL;
-    for (int i = 0; i < tl_matrix_begin(&of->axes); i++) {
-        const tl_axis *axis = &of->axes.items[i];
-        const tl_expr *e = axis->coordinate;
-        if (str_equal(tl_axis_index(&of->axes, i), index)) return i;
-        bool is_block = e->kind == TL_BINARY && e->operator== TL_OVER && e->left->kind == TL_NAME;
-        if (!is_block || !str_equal(e->left->text, index)) continue;
-        *size = is_one_each(t, index, axis) ? NULL : e->right;
-        return i;
-    }
-    return -1;
+/* Is each block of the axis one index? */
+static bool is_one_each(const tape *t, str index, const tl_axis *axis) {
+    const tl_axis *all = tape_axis(t, index);
+    return all && are_demanded_equal(t, all->extent, axis->extent);
 }
 
-/* All indices of a tile. Returns how many steps are to be taken. */
-static int open_shared(shared *s, tape *t, const tl_parameter *of) {
-    const tl_axes *all = &t->stores.items[0].output->parameter.axes;
-    int steps = 0;
-    *s = (shared){.t = t, .of = of};
-    for (int i = 0; i < tl_matrix_begin(all); i++) {
-        const tl_expr *size;
-        str index = tl_axis_index(all, i), extent = tl_expr_text(t->memory, all->items[i].extent);
-        int own = own_axis(t, of, index, &size);
-        s->axes[s->count++] = (share_axis){index, extent, own};
-        steps += own < 0 || size;
+/* x of x, or of x + 32, which begins at 32; NULL: it is another expression. */
+static const tl_expr *index_of(const tl_expr *e, int64_t *begin) {
+    *begin = 0;
+    if (e->kind == TL_NAME) return e;
+    if (e->kind != TL_BINARY || e->operator!= TL_PLUS) return NULL;
+    for (int i = 0; i < 2; i++) {
+        const tl_expr *name = i ? e->right : e->left, *rest = i ? e->left : e->right;
+        if (name->kind == TL_NAME && tl_known_integer(rest, begin) && *begin >= 0) return name;
     }
+    return NULL;
+}
+
+/* Finds the axis of the Input that an index chooses on, as it is or by blocks. */
+static void find_own(const shared *s, share_axis *axis) {
+    for (int i = 0; i < s->of->axes.count; i++) {
+        const tl_expr *e = tape_index(s->load, s->of, i);
+        int64_t begin;
+        const tl_expr *name = index_of(e, &begin);
+        bool is_itself = name && str_equal(name->text, axis->index);
+        bool is_block = e->kind == TL_BINARY && e->operator== TL_OVER && e->left->kind == TL_NAME;
+        is_block = is_block && str_equal(e->left->text, axis->index);
+        if (!is_itself && !is_block) continue;
+        axis->own = i;
+        if (is_block && !is_one_each(s->t, axis->index, &s->of->axes.items[i]))
+            axis->size = e->right;
+        return;
+    }
+}
+
+static str extent_text(const tape *t, const tl_axis *axis) {
+    return tl_expr_text(t->memory, axis->extent);
+}
+
+static int add_axis(shared *s, str index, const tl_axis *axis, bool is_tile) {
+    share_axis made = {index, extent_text(s->t, axis), -1, NULL, is_tile};
+    find_own(s, &made);
+    s->axes[s->count++] = made;
+    return made.own < 0 || made.size;
+}
+
+/* Does a tile lie along an axis that the Input lacks? */
+static bool is_kept(const share_axis *axis) {
+    return axis->is_tile && axis->own < 0;
+}
+
+/* Of elements those axes are a tile that were one, and the last one alone else: a tile's rows lie
+ * in memory as they are.
+ */
+static int matrix_of(const shared *s) {
+    int count = s->of->axes.count, tiles = 0;
+    if (!s->load->element) return tl_matrix_begin(&s->of->axes);
+    for (int i = 0; i < s->count; i++) tiles += s->axes[i].is_tile && s->axes[i].own >= count - 2;
+    return count - (tiles == 2 ? 2 : 1);
+}
+
+/* All indices of a tile's place, and its own. Returns how many steps are to be taken. */
+static int open_shared(shared *s, const tape *t, const tape_item *load, const tl_parameter *of) {
+    const tl_axes *all = tape_output_axes(t);
+    const tape_value *tile = &t->values.items[load->value];
+    int steps = 0;
+    *s = (shared){.t = t, .load = load, .of = of};
+    for (int i = 0; i < tl_matrix_begin(all); i++)
+        steps += add_axis(s, tl_axis_index(all, i), &all->items[i], false);
+    for (int i = 0; i < tile->axis_count; i++)
+        steps += add_axis(s, tile->axes[i], tape_axis(t, tile->axes[i]), true);
+    s->matrix = matrix_of(s);
+    s->by_tile = load->element && tile->axis_count == 2;
+    for (int i = 0; i < s->count; i++) s->by_tile &= !is_kept(&s->axes[i]);
     return steps;
 }
 
-bool share_is_known(tape *t, const tl_statement *at, const tl_parameter *of) {
+/* Does some tensor have this axis, chosen on in that way? */
+static bool is_axis_of_tensor(const tape *t, const tl_expr *index, const tl_expr *extent) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
+        for (int i = 0; tl_is_parameter(s) && i < s->parameter.axes.count; i++)
+            if (tl_expr_equal(s->parameter.axes.items[i].coordinate, index) &&
+                tl_expr_equal(s->parameter.axes.items[i].extent, extent))
+                return true;
+    return false;
+}
+
+/* head/group, where group is as many as it takes: q_heads/kv_heads */
+static bool is_block_of_all(const tape *t, const tl_expr *index, const tl_expr *extent) {
+    bool is_block = index->kind == TL_BINARY && index->operator== TL_OVER &&
+                                                index->left->kind == TL_NAME &&
+                                                index->right->kind == TL_NAME;
+    const tl_symbol *size = is_block ? index->right->symbol : NULL;
+    const tl_axis *all = is_block ? tape_axis(t, index->left->text) : NULL;
+    const tl_expr *value = size && size->kind == TL_SYMBOL_CONSTANT ? size->value : NULL;
+    return all && value && value->kind == TL_BINARY &&
+           value->operator== TL_OVER && tl_expr_equal(value->left, all->extent) &&
+           tl_expr_equal(value->right, extent);
+}
+
+/* Is an axis gone through from end to end by the index that chooses on it? */
+static bool is_whole_axis(const shared *s, int axis) {
+    const tl_expr *index = tape_index(s->load, s->of, axis);
+    const tl_expr *extent = s->of->axes.items[axis].extent;
+    if (is_axis_of_tensor(s->t, index, extent) || is_block_of_all(s->t, index, extent)) return true;
+    const tl_axis *all = index->kind == TL_NAME ? tape_axis(s->t, index->text) : NULL;
+    return all &&
+           (tl_expr_equal(all->extent, extent) || are_demanded_equal(s->t, all->extent, extent));
+}
+
+/* Is each axis of the Input chosen on by one index, or (of a view) by a number? */
+static bool is_chosen_once(const shared *s) {
+    for (int axis = 0; axis < s->of->axes.count; axis++) {
+        int found = 0;
+        int64_t at;
+        bool is_number = s->load->element && !s->load->is_expression &&
+                         tl_known_integer(s->load->element->items[axis], &at);
+        for (int i = 0; i < s->count; i++) found += s->axes[i].own == axis;
+        if (found != !is_number) return false;
+    }
+    return true;
+}
+
+bool share_is_known(const tape *t, const tape_item *load) {
     shared s;
-    int found = 0;
-    open_shared(&s, t, of);
-    for (int i = 0; i < s.count; i++) found += s.axes[i].own >= 0;
-    return found == tl_matrix_begin(&of->axes) ||
-           tape_refuse(t, at,
-                       "which matrix of %.*s a tile takes is said in a way that has no rule yet",
-                       STR_ARGS(of->name));
+    open_shared(&s, t, load, tape_tensor(t, load->input));
+    for (int axis = 0; load->element && axis < s.of->axes.count; axis++)
+        if (!is_whole_axis(&s, axis)) return false;
+    for (int i = 0; load->element && i < s.count; i++)
+        if (!tape_is_length_known(t, s.axes[i].index)) return false;
+    return is_chosen_once(&s);
 }
 
-bool share_is_whole(tape *t, const tl_parameter *of) {
+/* The one axis of which a view shows a part, as numbers; -1: all are shown whole; -2: neither. */
+static int part_of(const shared *s, int64_t *begin, int64_t *end) {
+    int part = -1;
+    for (int axis = 0; axis < s->of->axes.count; axis++) {
+        if (is_whole_axis(s, axis)) continue;
+        const tl_expr *what = tape_index(s->load, s->of, axis), *index = index_of(what, begin);
+        const tl_axis *all = index ? tape_axis(s->t, index->text) : NULL;
+        bool is_number = tl_known_integer(what, begin);
+        *end = 1;
+        if (part >= 0 || (!is_number && !(all && tl_known_integer(all->extent, end)))) return -2;
+        *end += *begin, part = axis;
+    }
+    return part;
+}
+
+/* Views of parts follow one another along one axis, from its beginning to its end. */
+bool share_covers(const tape *t, const tape_item *load) {
     shared s;
-    return open_shared(&s, t, of) == 0;
+    int64_t begin, end, reached = 0, length;
+    int steps = open_shared(&s, t, load, tape_tensor(t, load->input)), count = 0;
+    int axis = part_of(&s, &begin, &end), views = 0;
+    for (int i = 0; i < t->items.count; i++)
+        views +=
+            t->items.items[i].kind == TAPE_LOAD && str_equal(t->items.items[i].input, load->input);
+    if (!is_chosen_once(&s) || axis == -2) return false;
+    if (axis == -1) return views == 1;
+    if (steps || !tl_known_integer(s.of->axes.items[axis].extent, &length)) return false;
+    for (bool is_found = true; is_found && count < views;) {
+        is_found = false;
+        for (int i = 0; i < t->items.count && !is_found; i++) {
+            const tape_item *other = &t->items.items[i];
+            if (other->kind != TAPE_LOAD || !str_equal(other->input, load->input)) continue;
+            if (open_shared(&s, t, other, s.of) || !is_chosen_once(&s) ||
+                part_of(&s, &begin, &end) != axis)
+                return false;
+            is_found = begin == reached && end > begin;
+        }
+        if (is_found) reached = end, count++;
+    }
+    return reached == length && count == views;
 }
 
-str share_gradient(tape *t, const tl_parameter *of) {
-    return str_format(t->memory, share_is_whole(t, of) ? "d%.*s" : "d%.*s_parts",
-                      STR_ARGS(of->name));
+bool share_is_whole(const tape *t, const tape_item *load) {
+    shared s;
+    return open_shared(&s, t, load, tape_tensor(t, load->input)) == 0;
 }
 
-/* --- a step ----------------------------------------------------------------------------------- */
+str share_gradient(const tape *t, const tape_item *load) {
+    return str_format(t->memory, share_is_whole(t, load) ? "d%.*s" : "d%.*s_parts",
+                      STR_ARGS(load->input));
+}
 
-static str axes_text(const shared *s) {
+/* --- texts ------------------------------------------------------------------------------------ */
+
+/* Is the axis one of those that a sum's tile has? */
+static bool is_of_matrix(const shared *s, const share_axis *axis) {
+    return s->by_tile ? axis->is_tile : axis->own >= s->matrix || is_kept(axis);
+}
+
+static str axis_text(const shared *s, const share_axis *axis) {
+    const tl_axis *known = tape_axis(s->t, axis->index);
+    if (known && known->is_bare) return axis->index;
+    return str_format(s->t->memory, "%.*s in %.*s", STR_ARGS(axis->index), STR_ARGS(axis->extent));
+}
+
+/* "b in batch, head in q_heads; q in q_len, d": a matrix is the tile, or the Input's. */
+static str axes_text(const shared *s, bool of_tile) {
     str text = STR("");
-    arena *memory = s->t->memory;
-    for (int i = 0; i < s->count; i++)
-        text = str_format(memory, "%.*s%.*s in %.*s%s", STR_ARGS(text), STR_ARGS(s->axes[i].index),
-                          STR_ARGS(s->axes[i].extent), i + 1 < s->count ? ", " : "; ");
+    bool is_in_matrix = false;
+    for (int i = 0; i < s->count; i++) {
+        const share_axis *axis = &s->axes[i];
+        bool begins = !is_in_matrix && i && (of_tile ? axis->is_tile : is_of_matrix(s, axis));
+        is_in_matrix |= of_tile ? axis->is_tile : is_of_matrix(s, axis);
+        text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text),
+                          begins ? "; "
+                          : i    ? ", "
+                                 : "",
+                          STR_ARGS(axis_text(s, axis)));
+    }
     return text;
 }
 
-/* When nothing is left to be summed: in the Input's order. */
-static void take_own_order(shared *s) {
-    share_axis ordered[SHARE_AXES];
-    int count = 0;
-    for (int own = 0; own < tl_matrix_begin(&s->of->axes); own++)
-        for (int i = 0; i < s->count; i++)
-            if (s->axes[i].own == own) ordered[count++] = s->axes[i];
-    for (int i = 0; i < count; i++) s->axes[i] = ordered[i];
-    s->count = count;
-}
-
-static str matrix_text(const shared *s, bool indices_alone) {
+/* The axes of a sum's tile, and how many they are. */
+static str matrix_text(const shared *s, int *count) {
     str text = STR("");
-    arena *memory = s->t->memory;
-    const tl_axes *axes = &s->of->axes;
-    for (int i = tl_matrix_begin(axes); i < axes->count; i++) {
-        str index = tl_axis_index(axes, i);
-        text = str_format(memory, "%.*s%s%.*s", STR_ARGS(text), text.length ? ", " : "",
-                          STR_ARGS(indices_alone ? index : write_axis(s->t, index)));
-    }
+    *count = 0;
+    for (int i = 0; i < s->count; i++)
+        if (is_of_matrix(s, &s->axes[i]))
+            text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), (*count)++ ? ", " : "",
+                              STR_ARGS(axis_text(s, &s->axes[i])));
     return text;
 }
 
 static str element_text(const shared *s, int summed, str at) {
     str text = STR("");
-    arena *memory = s->t->memory;
     for (int i = 0; i < s->count; i++)
-        text = str_format(memory, "%.*s%.*s, ", STR_ARGS(text),
+        text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
                           STR_ARGS(i == summed ? at : s->axes[i].index));
     return text;
 }
 
-/* What the sketch demands of its lengths: a group of heads has as many everywhere. */
+/* "b in batch, q in q_len, head in heads, d" */
+static str own_axes(const shared *s) {
+    str text = STR("");
+    for (int i = 0; i < s->of->axes.count; i++) {
+        str axis = STR("");
+        for (int k = 0; k < s->count; k++)
+            if (s->axes[k].own == i) axis = axis_text(s, &s->axes[k]);
+        if (!is_whole_axis(s, i))
+            axis = str_format(s->t->memory, "%.*s in %.*s", STR_ARGS(tape_free_name(s->t, "place")),
+                              STR_ARGS(extent_text(s->t, &s->of->axes.items[i])));
+        text =
+            str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "", STR_ARGS(axis));
+    }
+    return text;
+}
+
+/* "let NAME (its place; a tile) = TENSOR[...]", where a tile has the axes that 'of_tile' or a sum
+ * says.
+ */
+static str view_text(const shared *s, bool of_tile, str name, str tensor) {
+    str element = STR(""), before = STR(""), tile = STR("");
+    arena *memory = s->t->memory;
+    for (int i = 0; i < s->of->axes.count; i++) {
+        str at = tl_expr_text(memory, tape_index(s->load, s->of, i));
+        for (int k = 0; k < s->count; k++) /* (of a block, its own name) */
+            if (s->axes[k].own == i && is_whole_axis(s, i)) at = s->axes[k].index;
+        element = str_format(memory, "%.*s%s%.*s", STR_ARGS(element), i ? ", " : "", STR_ARGS(at));
+    }
+    for (int i = 0; i < s->count; i++) {
+        const share_axis *axis = &s->axes[i];
+        str *into = (of_tile ? axis->is_tile : is_of_matrix(s, axis)) ? &tile : &before;
+        bool comes_first = into == &tile && of_tile && tile.length &&
+                           str_equal(s->t->values.items[s->load->value].axes[0], axis->index);
+        *into = comes_first
+                    ? str_format(memory, "%.*s, %.*s", STR_ARGS(axis_text(s, axis)), STR_ARGS(tile))
+                    : str_format(memory, "%.*s%s%.*s", STR_ARGS(*into), into->length ? ", " : "",
+                                 STR_ARGS(axis_text(s, axis)));
+    }
+    return str_format(memory, "let %.*s (%.*s%s%.*s) = %.*s[%.*s]\n", STR_ARGS(name),
+                      STR_ARGS(before), before.length ? "; " : "", STR_ARGS(tile), STR_ARGS(tensor),
+                      STR_ARGS(element));
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+/* What is left to be summed, the Input's matrix, what is kept; of what is done, the Input's order.
+ */
+static void arrange(shared *s, bool is_last) {
+    share_axis ordered[SHARE_AXES];
+    int count = 0;
+    for (int i = 0; i < s->count && !is_last; i++)
+        if (!is_of_matrix(s, &s->axes[i])) ordered[count++] = s->axes[i];
+    for (int own = 0; own < s->of->axes.count; own++)
+        for (int i = 0; i < s->count; i++)
+            if (s->axes[i].own == own && (is_last || is_of_matrix(s, &s->axes[i])))
+                ordered[count++] = s->axes[i];
+    for (int i = 0; i < s->count; i++)
+        if (is_kept(&s->axes[i])) ordered[count++] = s->axes[i];
+    for (int i = 0; i < count; i++) s->axes[i] = ordered[i];
+}
+
+static bool is_word_of(void *text, const tl_expr *e) {
+    str rest = *(const str *)text, word;
+    if (e->kind != TL_NAME) return true;
+    while (word = str_cut_word(&rest), word.length)
+        if (str_equal(word, e->text)) return true;
+    return false;
+}
+
+/* What the sketch demands of the lengths that are here: a group of heads has as many everywhere. */
 static void add_conditions(const shared *s, text_buffer *out) {
     const char *word = " where ";
+    str lengths = text_str(out);
     for (const tl_statement *one = s->t->kernel->body.first; one; one = one->next) {
         bool is_tensor =
             (one->kind == TL_INPUT || one->kind == TL_OUTPUT) && one->parameter.axes.count;
         if (!is_tensor || !one->parameter.condition) continue;
+        if (!tl_visit(one->parameter.condition, is_word_of, &lengths)) continue;
         text_format(out, "%s(%.*s)", word,
                     STR_ARGS(tl_expr_text(s->t->memory, one->parameter.condition)));
         word = " and ";
@@ -152,15 +365,16 @@ static void add_conditions(const shared *s, text_buffer *out) {
 
 typedef struct share_sum {
     str part, walked, count, element, into;
+    str place; /* the view that it is stored by; empty: it is stored as it is */
 } share_sum;
 
 /* Of matrices one after the other. Vectors are the columns of one matrix, whose rows are summed:
  * tiles are of matrices.
  */
 static void write_sum(const shared *s, share_sum sum, text_buffer *text) {
-    const tl_axes *axes = &s->of->axes;
-    bool is_vector = axes->count - tl_matrix_begin(axes) == 1;
-    str matrix = matrix_text(s, false), j = tape_free_name(s->t, "j");
+    int count;
+    str matrix = matrix_text(s, &count), j = tape_free_name(s->t, "j");
+    bool is_vector = count == 1;
     text_format(text, "\nlet %.*s (", STR_ARGS(sum.part));
     if (is_vector)
         text_format(text, "%.*s, %.*s in %.*s", STR_ARGS(matrix), STR_ARGS(sum.walked),
@@ -168,22 +382,31 @@ static void write_sum(const shared *s, share_sum sum, text_buffer *text) {
     else
         text_format(text, "%.*s in %.*s; %.*s", STR_ARGS(sum.walked), STR_ARGS(sum.count),
                     STR_ARGS(matrix));
-    text_format(text, ") = %.*s[%.*s%.*s]\n\nfor %.*s = 0:", STR_ARGS(s->tensor),
-                STR_ARGS(sum.element), STR_ARGS(matrix_text(s, true)), STR_ARGS(j));
+    text_format(text, ") = %.*s[%.*s]\n\nfor %.*s = 0:", STR_ARGS(s->tensor), STR_ARGS(sum.element),
+                STR_ARGS(j));
     if (is_vector)
         text_format(text, "(%.*s)/%.*s\n", STR_ARGS(sum.count),
                     STR_ARGS(tape_free_name(s->t, "BW")));
     else text_format(text, "%.*s\n", STR_ARGS(sum.count));
     text_format(text,
                 "    Copy %.*s from global to register\n    Compute %s %.*s and accumulate %.*s\n"
-                "end\nCopy %.*s from register to global\n\n",
+                "end\nCopy %.*s from register to global%s%.*s\n\n",
                 STR_ARGS(sum.part), is_vector ? "RowSum" : "Cast", STR_ARGS(sum.part),
-                STR_ARGS(sum.into), STR_ARGS(sum.into));
+                STR_ARGS(sum.into), STR_ARGS(sum.into), sum.place.length ? " and get " : "",
+                STR_ARGS(sum.place));
+}
+
+/* Does the Input have other axes after some of a sum's tile? */
+static bool is_matrix_within(const shared *s) {
+    bool is_within = false;
+    for (int i = 1; i < s->count; i++)
+        is_within |= is_of_matrix(s, &s->axes[i - 1]) && !is_of_matrix(s, &s->axes[i]);
+    return is_within;
 }
 
 /* Sums over one index, or over those of a block of it. */
 static void write_step(shared *s, int summed, const tl_expr *size, str block, str extent, str into,
-                       bool is_last, text_buffer *out) {
+                       bool is_first, bool is_last, text_buffer *out) {
     arena *memory = s->t->memory;
     share_axis axis = s->axes[summed];
     str part = tape_free_name(s->t, "part");
@@ -192,51 +415,90 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     str at = size ? str_format(memory, "%.*s*(%.*s) + %.*s", STR_ARGS(block), STR_ARGS(count),
                                STR_ARGS(walked))
                   : axis.index;
-    str parts = str_format(memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(s->tensor),
-                           STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
+    str parts = str_format(memory, "Input %.*s f32 (%.*s)", STR_ARGS(s->tensor),
+                           STR_ARGS(axes_text(s, is_first)));
     str element = element_text(s, summed, at);
-    if (size) s->axes[summed] = (share_axis){block, extent, axis.own};
+    if (size) s->axes[summed] = (share_axis){block, extent, axis.own, NULL, axis.is_tile};
     for (int i = summed; !size && i + 1 < s->count; i++) s->axes[i] = s->axes[i + 1];
     if (!size) s->count--;
-    if (is_last) take_own_order(s);
+    arrange(s, is_last);
     bool is_open = is_last && s->of->type == TL_OPEN;
     const char *type = is_open   ? ""
                        : is_last ? tl_type_name(write_gradient_type(s->of->type))
                                  : "f32";
     text_buffer text;
     text_init_in(&text, memory);
-    text_format(&text, "%.*s\nOutput %.*s %s (%.*s%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
-                STR_ARGS(axes_text(s)), STR_ARGS(matrix_text(s, false)));
+    bool is_by_view = is_last && is_matrix_within(s);
+    str place = is_by_view ? str_format(memory, "%.*s_tile", STR_ARGS(into)) : STR("");
+    text_format(&text, "%.*s\nOutput %.*s %s (%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
+                STR_ARGS(is_by_view ? own_axes(s) : axes_text(s, false)));
     add_conditions(s, &text);
-    write_sum(s, (share_sum){part, walked, count, element, into}, &text);
+    if (is_by_view)
+        text_format(&text, "\n%.*s", STR_ARGS(str_trim(view_text(s, false, place, into))));
+    write_sum(s, (share_sum){part, walked, count, element, into, place}, &text);
     text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
     write_declared(s->t, text_str(&text), out);
     text_add(out, text_str(&text));
     s->tensor = into;
 }
 
-str share_axes(tape *t, const tl_parameter *of) {
-    shared s;
-    if (!open_shared(&s, t, of)) take_own_order(&s);
-    return str_format(t->memory, "%.*s%.*s", STR_ARGS(axes_text(&s)),
-                      STR_ARGS(matrix_text(&s, false)));
+/* Has the Input the tile's axes in another order, or the tile's place after them? */
+static bool is_turned(const shared *s) {
+    const tape_value *tile = &s->t->values.items[s->load->value];
+    int at = 0;
+    for (int i = 0; i < s->count; i++) {
+        bool is_next = at < tile->axis_count && str_equal(s->axes[i].index, tile->axes[at]);
+        if (s->axes[i].is_tile ? !is_next : at > 0) return true;
+        at += s->axes[i].is_tile;
+    }
+    return false;
 }
 
-void share_write(tape *t, const tl_parameter *of, text_buffer *out) {
+/* Where a tile is stored: the Input's order, where nothing has to be summed. */
+static bool open_stored(shared *s, const tape *t, const tape_item *load) {
+    bool is_whole = !open_shared(s, t, load, tape_tensor(t, load->input));
+    int64_t begin, end;
+    if (is_whole) arrange(s, true);
+    return is_turned(s) || (load->element && part_of(s, &begin, &end) != -1 && is_whole);
+}
+
+str share_axes(const tape *t, const tape_item *load) {
     shared s;
-    int steps = open_shared(&s, t, of);
-    s.tensor = share_gradient(t, of);
-    for (int i = s.count - 1; i >= 0 && steps; i--) {
-        const tl_expr *size;
-        int own = own_axis(t, of, s.axes[i].index, &size);
-        if (own >= 0 && !size) continue;
-        str extent = own < 0 ? STR("") : tl_expr_text(t->memory, of->axes.items[own].extent);
-        str block = own < 0 ? STR("")
+    return open_stored(&s, t, load) ? own_axes(&s) : axes_text(&s, true);
+}
+
+str share_view(const tape *t, const tape_item *load, str name) {
+    shared s;
+    return open_stored(&s, t, load) ? view_text(&s, true, name, share_gradient(t, load)) : STR("");
+}
+
+/* The axis that is summed next: from the last on; of elements, blocks of indices before what is
+ * kept, so that tiles still have rows.
+ */
+static int next_step(const shared *s) {
+    for (int i = s->count - 1; i >= 0 && s->load->element; i--)
+        if (s->axes[i].size) return i;
+    for (int i = s->count - 1; i >= 0; i--)
+        if (s->axes[i].own < 0 || s->axes[i].size) return i;
+    return -1;
+}
+
+void share_write(const tape *t, const tape_item *load, text_buffer *out) {
+    shared s;
+    const tl_parameter *of = tape_tensor(t, load->input);
+    int steps = open_shared(&s, t, load, of), i;
+    bool is_first = true;
+    s.tensor = share_gradient(t, load);
+    while ((i = next_step(&s)) >= 0) {
+        const share_axis axis = s.axes[i];
+        str extent = axis.own < 0 ? STR("") : extent_text(t, &of->axes.items[axis.own]);
+        str block = axis.own < 0 ? STR("")
                     : str_ends(extent, STR("s")) /* "kv_head" of "kv_heads" */
                         ? (str){extent.data, extent.length - 1}
-                        : str_format(t->memory, "%.*s_block", STR_ARGS(s.axes[i].index));
+                        : str_format(t->memory, "%.*s_block", STR_ARGS(axis.index));
         str into = --steps ? str_format(t->memory, "d%.*s_parts_%d", STR_ARGS(of->name), steps)
                            : str_format(t->memory, "d%.*s", STR_ARGS(of->name));
-        write_step(&s, i, size, block, extent, into, !steps, out);
+        write_step(&s, i, axis.size, block, extent, into, is_first, !steps, out);
+        is_first = false;
     }
 }

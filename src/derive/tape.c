@@ -1,7 +1,5 @@
 #include "derive/tape.h"
 
-#include <string.h>
-
 /* --- the tape --------------------------------------------------------------------------------- */
 
 bool tape_refuse(tape *t, const tl_statement *at, const char *format, ...) {
@@ -66,6 +64,18 @@ const tl_axis *tape_axis(const tape *t, str index) {
     return NULL;
 }
 
+static bool is_of_launch(void *context, const tl_expr *e) {
+    const tl_symbol *symbol = e->kind == TL_NAME ? e->symbol : NULL;
+    bool is_defined = symbol && symbol->kind == TL_SYMBOL_CONSTANT && symbol->value;
+    if (is_defined) return tl_visit(symbol->value, is_of_launch, context);
+    return e->kind != TL_ELEMENT;
+}
+
+bool tape_is_length_known(const tape *t, str index) {
+    const tl_axis *axis = tape_axis(t, index);
+    return !axis || tl_visit(axis->extent, is_of_launch, NULL);
+}
+
 bool tape_is_taken(const tape *t, str name) {
     const tl_symbol *symbol = tl_find_symbol(t->kernel, name);
     if (!symbol) return tl_find_index(t->kernel, name);
@@ -91,26 +101,60 @@ bool tape_is_number(const tl_statement *s) {
     return s->kind == TL_INPUT && s->parameter.axes.count && !is_whole;
 }
 
-static bool is_no_element(void *name, const tl_expr *e) {
-    return e->kind != TL_ELEMENT || !str_equal(e->text, *(const str *)name);
+const tl_parameter *tape_tensor(const tape *t, str name) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
+        if (s->kind == TL_INPUT && str_equal(s->parameter.name, name)) return &s->parameter;
+    return NULL;
 }
 
-bool tape_is_view_read(const tl_statement *read, str input) {
-    for (int i = 0; read->kind == TL_LET && i < read->let.count; i++) {
-        const tl_binding *binding = &read->let.items[i];
-        if (binding->axes.count && !tl_visit(binding->value, is_no_element, &input)) return true;
+const tl_axes *tape_output_axes(const tape *t) {
+    return &t->stores.items[0].output->parameter.axes;
+}
+
+const tl_expr *tape_index(const tape_item *load, const tl_parameter *of, int axis) {
+    return load->element ? load->element->items[axis] : of->axes.items[axis].coordinate;
+}
+
+bool tape_is_element(const tl_expr *e) {
+    return e->kind == TL_ELEMENT && e->symbol && e->symbol->parameter &&
+           tape_is_number(e->symbol->parameter);
+}
+
+const tl_expr *tape_view_element(const tl_symbol *view) {
+    const tl_expr *e = view->view ? view->view->value : NULL;
+    return e && tape_is_element(e) ? e : NULL;
+}
+
+int tape_element(const tape *t, const tl_expr *element) {
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *load = &t->items.items[i];
+        bool is_same = load->kind == TAPE_LOAD && str_equal(load->tensor, element->text);
+        for (int k = 0; is_same && k < element->item_count; k++)
+            is_same = tl_expr_equal(tape_index(load, &element->symbol->parameter->parameter, k),
+                                    element->items[k]);
+        if (is_same) return load->value;
+    }
+    return TAPE_NONE;
+}
+
+bool tape_is_of_outputs(const tape *t, str axis) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        const tl_axes *axes = s->kind == TL_OUTPUT ? &s->parameter.axes : NULL;
+        for (int i = axes ? tl_matrix_begin(axes) : 0; axes && i < axes->count; i++)
+            if (str_equal(tl_axis_index(axes, i), axis)) return true;
     }
     return false;
 }
 
-const tl_statement *tape_other_read(const tape *t, str input) {
-    for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        bool is_read = false;
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-            is_read |= !tl_visit(s->let.items[i].value, is_no_element, &input);
-        for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count; i++)
-            is_read |= !tl_visit(s->compute.operands[i].value, is_no_element, &input);
-        if (is_read) return s;
-    }
-    return NULL;
+str tape_places_size(const tape *t) {
+    return tape_free_name(t, "places");
+}
+
+str tape_place_element(const tape *t, const tape_place *place) {
+    const tl_axes *all = tape_output_axes(t);
+    str text = str_format(t->memory, "%.*s[", STR_ARGS(place->tensor));
+    for (int i = 0; i < tl_matrix_begin(all); i++)
+        text = str_format(t->memory, "%.*s%.*s, ", STR_ARGS(text), STR_ARGS(tl_axis_index(all, i)));
+    return str_format(t->memory, "%.*s%.*s%s]", STR_ARGS(text), STR_ARGS(place->axis),
+                      place->is_of_loop ? ", 0" : "");
 }

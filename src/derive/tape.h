@@ -10,7 +10,13 @@
 #include "tl/names.h"
 #include "tl/tl.h"
 
-enum { TAPE_NONE = -1, TAPE_AXES = 2, TAPE_OPERANDS = 3, TAPE_USES = 4 };
+enum {
+    TAPE_NONE = -1,
+    TAPE_AXES = 2,
+    TAPE_OPERANDS = 3,
+    TAPE_USES = 4,
+    TAPE_PLACES = 8 /* of which the first is used: kernels find no fewer at a time */
+};
 
 typedef struct tape_value {
     str name; /* as it would be called; empty: whatever it is a part of */
@@ -46,8 +52,13 @@ typedef struct tape_item {
     int operand_count;
     str over; /* the axis that a product or a sum contracts */
     int sum; /* number of the tape's sum that it is added to, or (LOAD) that it loads; 0: of none */
-    str tensor;       /* LOAD of no sum */
-    bool accumulates; /* an Add: the second operand is made to be added to the first */
+    str tensor;             /* LOAD of no sum */
+    str input;              /* LOAD: the Input that it is of, by a view or itself */
+    const tl_expr *element; /* LOAD of numbers of the Input that indices tell: those of a view that
+                               is copied, or of this element of expressions */
+    bool is_expression;     /* the latter: nothing is copied */
+    bool accumulates; /* an Add, Max or Min: the second operand is made to go into the first */
+    int place;        /* number of the tape's place where an extreme is; 0: it is none */
     /* MASK: where this holds, or where operands[1] compares so with operands[2] */
     const tl_expr *condition;
     const char *compares;
@@ -62,15 +73,32 @@ typedef struct tape_sum {
     int loop;
     str name; /* of its tile */
     int value;
-    int start;       /* what its tile has before the loop; TAPE_NONE: numbers */
-    bool is_nonzero; /* of these */
+    int start;           /* what its tile has before the loop; TAPE_NONE: numbers */
+    bool is_nonzero;     /* of these */
+    bool is_extreme;     /* the largest, */
+    bool is_least;       /* or the smallest, no sum */
+    str begins;          /* as what an extreme's tile begins with, where that is a number */
+    const char *why_not; /* an extreme has no gradient; NULL: it has */
 } tape_sum;
+
+/* Where the largest, or the smallest, of a row is: the forward pass leaves it where gradients need
+ * it, since a product that is made again may differ in its last bits. Of equal ones it is the
+ * first.
+ */
+typedef struct tape_place {
+    str tensor;
+    const tl_statement *at; /* that takes the extreme */
+    str axis;               /* that each extreme has a place for */
+    bool is_of_loop;        /* of all blocks */
+    bool is_read;
+    const char *why_not; /* it cannot be left; NULL: it can */
+} tape_place;
 
 /* An Output, and the value that is stored there. */
 typedef struct tape_store {
     const tl_statement *copy, *output;
     int value;
-    bool is_statistic; /* made of a softmax's m and l: no gradient comes to it */
+    bool is_statistic; /* made of a softmax's m and l, but for lse: no gradient comes to it */
 } tape_store;
 
 /* A loop that walks an axis in blocks. */
@@ -95,13 +123,16 @@ typedef struct tape {
     LIST(tape_value) values;
     LIST(tape_item) items;
     LIST(tape_sum) sums;
+    LIST(tape_place) places;
     LIST(tape_store) stores;
     int forward_items;            /* items from here on are made of gradients */
     int softmax_loop;             /* TAPE_NONE: it stands in no loop */
     int scores, shifted, weights; /* of the softmax: before it, less lse, after it; TAPE_NONE */
+    int lse;                      /* as it is in memory; TAPE_NONE */
     str normalised;               /* the axis over which its weights sum to 1 */
     str lse_tensor;               /* the Output that has the log-sum-exp, or will */
     bool lse_is_output;           /* of the sketch itself */
+    int starts[2];                /* what its m and l begin with; TAPE_NONE: nothing */
     int delta;                    /* sum of weights times their gradients, by row; TAPE_NONE */
     bool delta_walks;             /* it takes a walk of its own */
     const str *of;                /* the Inputs whose gradients are wanted; of_count 0: all */
@@ -111,7 +142,7 @@ typedef struct tape {
 /* Reads a bound sketch of one kernel, axes inferred. False: reported. */
 bool tape_read(tape *t, tl_kernel *kernel, arena *memory, diag_list *diags);
 
-/* Finds its loops and its log-sum-exp; a part of tape_read. False: reported. */
+/* Finds its loops; a part of tape_read. False: reported. */
 bool tape_outline(tape *t);
 
 /* Adds the gradients of all Inputs that the stores depend on. False: reported. */
@@ -132,17 +163,38 @@ bool tape_has_axis(const tape *t, int value, str axis);
 str tape_softmax_walk(const tape *t);
 /* An Input of numbers that a gradient may be of: neither places and codes nor a scalar. */
 bool tape_is_number(const tl_statement *s);
-/* Where the sketch takes numbers of an Input otherwise than by copying it: through a view, or
- * element by element in an expression. There is no rule for these. NULL: nowhere.
+/* Where the sketch reads numbers of an Input in a way that has no rule; '*why' says which. NULL:
+ * nowhere.
  */
-const tl_statement *tape_other_read(const tape *t, str input);
-bool tape_is_view_read(const tl_statement *read, str input);
+const tl_statement *tape_unruled_read(const tape *t, str input, const char **why);
+/* The Input of that name. */
+const tl_parameter *tape_tensor(const tape *t, str name);
+/* The axes of the first Output: what comes before its matrix is a tile's place. */
+const tl_axes *tape_output_axes(const tape *t);
+/* The index by which a LOAD chooses on an axis of its tensor. */
+const tl_expr *tape_index(const tape_item *load, const tl_parameter *of, int axis);
+bool tape_is_element(const tl_expr *e); /* of an Input of numbers? */
+/* The value that such an element is, copied or not; TAPE_NONE: it is none yet. */
+int tape_element(const tape *t, const tl_expr *element);
+/* Is it an axis of some Output's matrix? */
+bool tape_is_of_outputs(const tape *t, str axis);
+/* The element of an Input that a view shows; NULL: it shows another view, or chooses. */
+const tl_expr *tape_view_element(const tl_symbol *view);
+/* How an expression changes with an element in it, as text; empty: it does not. False: reported. */
+bool tape_slope(tape *t, const tl_statement *at, const tl_expr *e, const tl_expr *element,
+                str *out);
 /* The Input of a LOAD whose gradient is wanted; NULL: it has none. */
 const tl_statement *tape_wanted(const tape *t, const tape_item *load);
+/* "M_places[b, q, 0]" */
+str tape_place_element(const tape *t, const tape_place *place);
+/* The name of the size of what is left of a loop's places. */
+str tape_places_size(const tape *t);
 /* 'wanted', or wanted_2, ...: what nothing of the sketch but its loop is called. */
 str tape_free_name(const tape *t, const char *wanted);
 /* Does the sketch mean something else than a tile by this name, so that no tensor may have it? */
 bool tape_is_taken(const tape *t, str name);
+/* Is its length known before the kernel runs, so that memory can be had for it? */
+bool tape_is_length_known(const tape *t, str index);
 /* The axis of the kernel's tensors with that index; NULL: there is none. */
 const tl_axis *tape_axis(const tape *t, str index);
 /* Reports that there is no gradient, at a statement (or the kernel). Always false. */

@@ -38,7 +38,7 @@ str write_axis(const tape *t, str index) {
 }
 
 str write_prefix(const tape *t) {
-    const tl_axes *axes = &t->stores.items[0].output->parameter.axes;
+    const tl_axes *axes = tape_output_axes(t);
     str text = STR("");
     for (int i = 0; i < tl_matrix_begin(axes); i++)
         text = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
@@ -70,7 +70,9 @@ static void add_line(writer *w, section where, const char *format, ...) {
 const tape_store *write_sum_store(const tape *t, int sum) {
     for (int i = 0; i < t->stores.count; i++) {
         const tape_store *store = &t->stores.items[i];
-        if (!store->is_statistic && store->value == t->sums.items[sum].value) return store;
+        bool is_exact = !t->sums.items[sum].is_extreme || store->output->parameter.type == TL_F32;
+        if (!store->is_statistic && store->value == t->sums.items[sum].value && is_exact)
+            return store;
     }
     return NULL;
 }
@@ -212,7 +214,7 @@ static const tape_item *find_accumulation(const writer *w, int i) {
 }
 
 static const tl_axes *axes_of_tensor(const tape *t, str tensor) {
-    const tl_axes *found = &t->stores.items[0].output->parameter.axes; /* of what is made here */
+    const tl_axes *found = tape_output_axes(t); /* of what is made here */
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         bool is_tensor = tl_is_parameter(s);
         bool is_gradient = s->kind == TL_OUTPUT && tensor.length > 1 && tensor.data[0] == 'd' &&
@@ -313,8 +315,18 @@ static void write_store(writer *w, int value, str tensor) {
              is_same ? "" : " and get ", STR_ARGS(is_same ? STR("") : tensor));
 }
 
-static str gradient_name(tape *t, const tape_item *load) {
-    return share_gradient(t, &tape_wanted(t, load)->parameter);
+/* As it is, or by a view. */
+static void write_gradient(writer *w, int item) {
+    tape *t = w->t;
+    const tape_item *load = &t->items.items[item];
+    str name = share_gradient(t, load);
+    str place = str_format(t->memory, "%.*s_tile", STR_ARGS(name));
+    str view = share_view(t, load, place);
+    if (view.length) {
+        place = fresh(w, place);
+        text_add(&w->views, share_view(t, load, place));
+    }
+    write_store(w, tape_gradient(t, item), view.length ? place : name);
 }
 
 static str type_text(const tape *t, tl_type type) {
@@ -360,6 +372,23 @@ static bool declares_any(const tl_statement *s, const words *needed) {
     return false;
 }
 
+/* A length that a definition names comes with a tensor that has it. NULL: it is here, or is none.
+ */
+static const tl_statement *length_giver(const tape *t, str name, str text, const words *needed) {
+    const tl_statement *giver = NULL;
+    words here = {0};
+    add_words_of(t->memory, &here, text);
+    const tl_symbol *length = tl_find_symbol(t->kernel, name);
+    if (!length || length->kind != TL_SYMBOL_SIZE || has_word(&here, name)) return NULL;
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_INPUT && i < s->parameter.axes.count; i++) {
+            if (!tl_expr_names(s->parameter.axes.items[i].extent, name)) continue;
+            if (has_word(needed, s->parameter.name)) return NULL;
+            if (!giver) giver = s;
+        }
+    return giver;
+}
+
 void write_declared(const tape *t, str text, text_buffer *out) {
     const tl_block *body = &t->kernel->body;
     words needed = {0};
@@ -368,12 +397,35 @@ void write_declared(const tape *t, str text, text_buffer *out) {
         int before = needed.count;
         for (const tl_statement *s = body->first; s; s = s->next)
             if (declares_any(s, &needed)) add_words_of(t->memory, &needed, header_of(t, s));
+        for (int i = 0; i < before; i++) {
+            const tl_statement *giver = length_giver(t, needed.items[i], text, &needed);
+            if (giver) add_word(t->memory, &needed, giver->parameter.name);
+        }
         is_more = needed.count > before;
     }
     for (const tl_statement *s = body->first; s; s = s->next) {
         if (!declares_any(s, &needed)) continue;
         text_add(out, header_of(t, s));
         text_add_z(out, "\n");
+    }
+}
+
+/* Places of extremes that the text reads. */
+static void write_places(tape *t, str text, text_buffer *out) {
+    words needed = {0};
+    bool is_sized = false;
+    add_words_of(t->memory, &needed, text);
+    for (int i = 0; i < t->places.count; i++) {
+        tape_place *place = &t->places.items[i];
+        if (!has_word(&needed, place->tensor)) continue;
+        str size = tape_places_size(t);
+        if (place->is_of_loop && !is_sized)
+            text_format(out, "let %.*s = %d\n", STR_ARGS(size), TAPE_PLACES);
+        text_format(out, "Input %.*s i32 (%.*s%.*s%s%.*s)\n", STR_ARGS(place->tensor),
+                    STR_ARGS(write_prefix(t)), STR_ARGS(write_axis(t, place->axis)),
+                    place->is_of_loop ? ", " : "", STR_ARGS(place->is_of_loop ? size : STR("")));
+        is_sized |= place->is_of_loop;
+        place->is_read = true;
     }
 }
 
@@ -394,10 +446,15 @@ static void write_text(writer *w, text_buffer *out) {
     text_add(&body, text_str(&w->lines[AFTER]));
     for (int i = 0; i < w->k->load_count; i++) {
         const tape_item *load = &t->items.items[w->k->loads[i]];
-        const tl_parameter *of = &tape_wanted(t, load)->parameter;
-        tl_type type = share_is_whole(t, of) ? write_gradient_type(of->type) : TL_F32;
-        text_format(&outputs, "Output %.*s %.*s(%.*s)\n", STR_ARGS(gradient_name(t, load)),
-                    STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, of)));
+        const tl_parameter *of = tape_tensor(t, load->input);
+        bool is_there = false; /* another view of it is stored there, too */
+        for (int k = 0; k < i; k++)
+            is_there |= str_equal(t->items.items[w->k->loads[k]].input, load->input);
+        if (is_there) continue;
+        tl_type type = share_is_whole(t, load) ? write_gradient_type(of->type) : TL_F32;
+        text_format(&outputs, "Output %.*s %.*s(%.*s)%s\n", STR_ARGS(share_gradient(t, load)),
+                    STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, load)),
+                    w->k->is_part[i] ? " kept" : "");
     }
     for (int i = 0; i < w->k->give_count; i++)
         text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n",
@@ -416,6 +473,7 @@ static void write_text(writer *w, text_buffer *out) {
         text_add(&inputs, input_line(w, item));
         text_add_z(&inputs, "\n");
     }
+    write_places(t, text_str(&body), &inputs);
     text_add(&inputs, text_str(&outputs));
     text_add(&inputs, text_str(&w->views));
     text_add_z(&inputs, "\n");
@@ -438,11 +496,11 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
         if (!is_tile && symbol->kind != TL_SYMBOL_LOOP && symbol->kind != TL_SYMBOL_OPEN)
             add_word(t->memory, &w.taken, symbol->name);
     }
+    for (int i = 0; i < t->places.count; i++)
+        add_word(t->memory, &w.taken, t->places.items[i].tensor);
     if (!writer_plan(&w)) return false;
     for (int i = 0; i < t->items.count; i++) write_item(&w, i);
-    for (int i = 0; i < k->load_count; i++)
-        write_store(&w, tape_gradient(t, k->loads[i]),
-                    gradient_name(t, &t->items.items[k->loads[i]]));
+    for (int i = 0; i < k->load_count; i++) write_gradient(&w, k->loads[i]);
     for (int i = 0; i < k->give_count; i++)
         write_store(&w, t->items.items[k->gives[i]].value, write_cut_tensor(t, k->gives[i]));
     if (k->gives_delta) write_store(&w, t->delta, delta_tensor(t));

@@ -9,6 +9,7 @@ typedef struct write_kernel {
     str name;
     const int *loads; /* items of the tape: the Inputs that it makes gradients of */
     int load_count;
+    const bool *is_part; /* by load: other kernels write the rest of that gradient */
     str grid, walk;   /* axes: that tiles of the gradients are blocks of, and that is walked; may be
                          empty */
     const str *tiled; /* all axes that blocks divide */
@@ -58,16 +59,32 @@ str write_sum_tensor(const tape *t, int sum);
 /* Inputs and definitions of the sketch that a text names, and those that these name. */
 void write_declared(const tape *t, str text, text_buffer *out);
 
-/* Is there one tile of the Outputs for each matrix of the Input? Else tiles share it. */
-bool share_is_whole(tape *t, const tl_parameter *of);
-/* Are the Input's matrices told by the tile's indices in a way that share.c knows? False: reported.
+/* Of the Input that an item loads: is there one tile of the Outputs for each of its elements? Else
+ * tiles share it.
  */
-bool share_is_known(tape *t, const tl_statement *at, const tl_parameter *of);
+bool share_is_whole(const tape *t, const tape_item *load);
+/* Are its elements told by the tile's indices in a way that share.c knows? */
+bool share_is_known(const tape *t, const tape_item *load);
+/* Do the views by which an Input is copied, this LOAD among them, show each of its elements once?
+ */
+bool share_covers(const tape *t, const tape_item *load);
 /* The axes of what a tile gives out, as text. */
-str share_axes(tape *t, const tl_parameter *of);
+str share_axes(const tape *t, const tape_item *load);
 /* What a tile gives out: "dK", or "dK_parts" of what is shared. */
-str share_gradient(tape *t, const tl_parameter *of);
+str share_gradient(const tape *t, const tape_item *load);
+/* The definition by which a tile is stored there, under that name; empty: it is stored as it is. */
+str share_view(const tape *t, const tape_item *load, str name);
 /* Appends the kernels that sum up the parts. */
-void share_write(tape *t, const tl_parameter *of, text_buffer *out);
+void share_write(const tape *t, const tape_item *load, text_buffer *out);
+
+/* The sketch, with Outputs for what the kernels that were written read of it. */
+tl_program *forward_kernel(tape *t, const bool *reads_sum);
+
+/* May each Input that was asked for have a gradient, and some Input at all? False: reported. */
+bool wanted_can_be(tape *t);
+/* Was a gradient made of each that was asked for? False: reported. */
+bool wanted_are(tape *t);
+/* What is left out, as comments. */
+void wanted_notes(const tape *t, text_buffer *out);
 
 #endif

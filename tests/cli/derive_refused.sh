@@ -5,8 +5,14 @@ for file in "$TESTS"/../derive/refused/*.tl; do
     cp "$file" .
     flashtl derive "$name.tl" && echo "(derived)"
 done
+echo "== an Input that has none, while others have: a note, or the reason where it was asked for"
+for file in "$TESTS"/../derive/left_out/*.tl; do
+    name=$(basename "$file" .tl)
+    cp "$file" .
+    flashtl derive "$name.tl" | grep '^// There is no'
+    flashtl derive "$name.tl" --of w
+done
 echo "== an Input that was asked for, and has none"
 flashtl derive ../empty/view_of_copied.tl --of X
-flashtl sketch mha --alibi | flashtl derive --of slope
 flashtl sketch mha | flashtl derive --of scale
 flashtl sketch mha | flashtl derive --of Q,Z

@@ -83,7 +83,7 @@ def check(q, k, v, alibi, groups, options, on, gpu):
     if groups.ring_size > 1 and options["causal"] and q.shape[length] * groups.heads_size % 2:
         raise ValueError(f"in a ring of causal attention each process has two chunks of one length; {q.shape[length]} rows are odd")
     if alibi is not None and alibi.requires_grad and torch.is_grad_enabled():
-        raise ValueError("there is no gradient of 'alibi', whose elements stand in expressions; alibi.detach() says so")
+        raise ValueError("there is no gradient of 'alibi' over several processes, each of which has some of the heads; alibi.detach() says so")
 
 
 def signature(q, k, v, alibi, groups, options):

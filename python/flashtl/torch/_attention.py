@@ -18,8 +18,8 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, m
                 queries, keys) in either layout, each of that length or 1, or without the first ones. It hides beside what causal
                 and window hide; rows that see nothing are 0
 
-    The other arguments are those of flashtl.attention. q, k, v and a mask of numbers have gradients; alibi counts as given. Where autocast
-    is enabled, q, k, v and a mask of numbers are cast to its type. Tensors of the CPU are computed by the interpreter, of float32, too,
+    The other arguments are those of flashtl.attention. q, k, v, alibi and a mask of numbers have gradients. Where autocast is enabled, q,
+    k, v and a mask of numbers are cast to its type. Tensors of the CPU are computed by the interpreter, of float32, too,
     or by the emulator of a GPU.
     With a group of torch.distributed each process has a part of the sequences: see flashtl.distributed.attention.
     """
@@ -53,9 +53,7 @@ def attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_l
     mask = None if mask is None else scores_mask(mask, q, k, layout)
     window, softcap, scale = (positive("window", window, is_whole=True), positive("softcap", softcap), positive("scale", scale))
     parts = parts_of(q.shape[length], k.shape[length], bool(causal), window, alibi is not None, align)
-    needs = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or mask is not None and mask.requires_grad)
-    if alibi is not None and alibi.requires_grad and torch.is_grad_enabled():
-        raise ValueError("there is no gradient of 'alibi', whose elements stand in expressions; alibi.detach() says so")
+    needs = torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (q, k, v, mask, alibi))
     made = []
     for begin, end, keys, is_causal in parts:
         rows = q if end - begin == q.shape[length] else q.narrow(length, begin, end - begin)

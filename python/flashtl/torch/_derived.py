@@ -5,12 +5,12 @@ import re
 import torch
 
 from .._arrays import TYPES
-from .._attention import HEAD_UNIT, attention_sketch, program_of
+from .._attention import attention_sketch, program_of
 from .._library import derive
 from ._masks import as_bias, as_rows, bias_type, rows_empty, with_bias
 
 UNIT = 16  # bytes: what a kernel asks of addresses and strides
-INPUTS = {"Q": "Q", "K": "K", "V": "V", "B": "bias"}  # the letters of 'of', by which operators name what has a gradient
+INPUTS = {"Q": "Q", "K": "K", "V": "V", "B": "bias", "A": "slope"}  # the letters of 'of', by which operators name what has a gradient
 TEXTS_MOST = 256  # a process has few choices of options
 
 
@@ -22,9 +22,10 @@ def forward_text(operator, causal, window, softcap, has_alibi, bias, is_tile, wi
 
 
 @functools.lru_cache(TEXTS_MOST)
-def gradient_text(operator, causal, window, softcap, has_alibi, bias, of, is_single):
-    """The kernels after the forward pass, which leaves O and lse to them; is_single: gradients in f32, whatever the Inputs are."""
-    sketch = forward_text(operator, causal, window, softcap, has_alibi, bias, "B" in of)
+def gradient_text(operator, causal, window, softcap, has_alibi, bias, of, is_single, with_lse):
+    """The kernels after the forward pass, which leaves O and lse to them; is_single: gradients in f32, whatever the Inputs are; with_lse:
+    lse is an Output, too, with a gradient of its own."""
+    sketch = forward_text(operator, causal, window, softcap, has_alibi, bias, "B" in of, with_lse)
     whole = derive(sketch, of=[INPUTS[letter] for letter in of], name="<attention>")
     text = whole[[match.start() for match in re.finditer("^kernel ", whole, re.M)][1]:]
     return re.sub(r"^Output d([QKV]) \(", r"Output d\1 f32 (", text, flags=re.M) if is_single else text
@@ -74,41 +75,29 @@ def masked(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu
 
 # --- gradients -----------------------------------------------------------------------------------------------------------
 
-def with_lse(do, dlse, v, o, layout):
-    """do, v and o with further columns, by which dP - delta becomes dP - delta + dlse, which is all that lse's gradient changes:
-    one column of V is 1, where dO is dlse and O is 0."""
-    rows = (dlse if layout == "bhld" else dlse.transpose(1, 2))[..., None].to(do.dtype)
-    one = torch.zeros((*v.shape[:3], HEAD_UNIT), dtype=v.dtype, device=v.device)
-    one[..., 0] = 1
-    none = torch.zeros((*o.shape[:3], HEAD_UNIT - 1), dtype=o.dtype, device=o.device)
-    return torch.cat([do, rows, none], 3), torch.cat([v, one], 3), torch.cat([o, torch.zeros_like(rows), none], 3)
-
-
 def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, is_single=False, mask=None):
-    """Those of dq, dk, dv and the bias's that 'of' names: dq, dk and dv in the layout of q, k and v, and in their type or in float32; the
-    bias's for every score."""
-    dv = v.shape[3]
-    if dlse is not None:
-        do, v, o = with_lse(do, dlse, v, o, layout)
+    """Those of dq, dk, dv, the bias's and the slopes' that 'of' names: dq, dk and dv in the layout of q, k and v, and in their type or in
+    float32; the bias's for every score."""
     made = {name: torch.empty(tensor.shape, dtype=torch.float32 if is_single else tensor.dtype, device=tensor.device)
             for name, tensor in (("Q", q), ("K", k), ("V", v)) if name in of}
     heads = {name: as_heads(plain(tensor), layout) for name, tensor in (("Q", q), ("K", k), ("V", v), ("O", o), ("dO", do))}
     scores = (*heads["Q"].shape[:3], heads["K"].shape[2])
     if "B" in of:
         made["B"] = rows_empty(scores, mask.dtype, mask.device)
+    if "A" in of:
+        made["A"] = torch.empty(alibi.shape, dtype=alibi.dtype, device=alibi.device)
     if q.numel() and k.numel():
         bias = None if mask is None else as_bias(mask, scores)
-        given = {**heads, "lse": lse.contiguous(), "slope": alibi if alibi is None else alibi.contiguous(),
+        given = {**heads, "lse": lse.contiguous(), "dlse": dlse if dlse is None else dlse.contiguous(),
+                 "slope": alibi if alibi is None else alibi.contiguous(),
                  "bias": as_rows(bias) if "B" in of else bias, "scale": scale or q.shape[3] ** -0.5}
         text = gradient_text(operator_of(heads["Q"], heads["K"]), causal, window, softcap, alibi is not None,
-                             None if mask is None else bias_type(mask), of, is_single)
-        run(text, given, on, gpu, {f"d{INPUTS[letter]}": tensor if letter == "B" else as_heads(tensor, layout)
+                             None if mask is None else bias_type(mask), of, is_single, dlse is not None)
+        run(text, given, on, gpu, {f"d{INPUTS[letter]}": tensor if letter in "BA" else as_heads(tensor, layout)
                                    for letter, tensor in made.items()})
     else:  # nobody sees a key
         for tensor in made.values():
             tensor.zero_()
-    if dlse is not None and "V" in made:
-        made["V"] = made["V"][..., :dv].contiguous()
     if "B" in of:
         made["B"] = made["B"].contiguous()
     return list(made.values())

@@ -49,7 +49,7 @@ def _(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu, wit
 def backward(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Optional[Tensor], alibi: Optional[Tensor],
              mask: Optional[Tensor], causal: bool, window: Optional[int], softcap: Optional[float], scale: Optional[float], layout: str,
              on: Optional[str], gpu: Optional[str], of: str) -> List[Tensor]:
-    """The gradients of those of q, k, v and the mask that 'of' names ("QKVB"), in this order; the mask's for every score."""
+    """The gradients of those of q, k, v, the mask and the slopes that 'of' names ("QKVBA"), in this order; the mask's for every score."""
     with torch.no_grad():
         return _derived.gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, mask=mask)
 
@@ -58,7 +58,9 @@ def backward(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor
 def _(do, q, k, v, o, lse, dlse, alibi, mask, causal, window, softcap, scale, layout, on, gpu, of):
     made = [tensor.new_empty(tensor.shape) for name, tensor in zip("QKV", (q, k, v)) if name in of]
     batch, heads, length = (q.shape[_attention.LAYOUTS[layout][i]] for i in range(3))
-    return [*made, mask.new_empty((batch, heads, length, k.shape[_attention.LAYOUTS[layout][2]]))] if "B" in of else made
+    if "B" in of:
+        made.append(mask.new_empty((batch, heads, length, k.shape[_attention.LAYOUTS[layout][2]])))
+    return [*made, alibi.new_empty(alibi.shape)] if "A" in of else made
 
 
 def save(ctx, inputs, output):
@@ -71,11 +73,9 @@ def save(ctx, inputs, output):
 def differentiate(ctx, do, dlse):
     q, k, v, o, lse, alibi, mask = ctx.saved_tensors
     needs = ctx.needs_input_grad
-    if needs[3]:
-        raise RuntimeError("flashtl: there is no gradient of 'alibi', whose elements stand in expressions; alibi.detach() says so")
     if not ctx.with_lse:
         raise RuntimeError("flashtl::attention was called with with_lse=False, and gradients need lse")
-    places = {"Q": 0, "K": 1, "V": 2, "B": 4}  # among the inputs
+    places = {"Q": 0, "K": 1, "V": 2, "B": 4, "A": 3}  # among the inputs
     of = "".join(name for name, place in places.items() if needs[place])
     if do is None and dlse is None or not of:
         return (None,) * len(needs)
