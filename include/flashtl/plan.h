@@ -197,6 +197,8 @@ typedef struct ftl_plan {
     int32_t scalar_count;
     ftl_grid_kind grid_kind;
     int32_t resident_blocks; /* of the GPU it was reasoned for; not for a plain grid */
+    bool is_early; /* waits for earlier kernels by itself, before it touches global memory:
+                      may be launched with programmatic stream serialization */
     int32_t counters_offset; /* dynamic: of the 64-bit address of two 32-bit counters, zero before
                                 a launch and after it; else -1 */
     const ftl_plan_derived *derived;

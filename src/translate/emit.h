@@ -424,6 +424,10 @@ const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name);  /* NULL: no p
 str emit_stride(emit *t, const ftl_plan_tensor *tensor, int axis); /* text, of type long long */
 void emit_parameter_struct(emit *t, text_buffer *out);
 void emit_prologue(emit *t);
+/* Of a grid that begins early, the wait: first of all, where a let reads a table before the tile is
+ * known, else as soon as it is.
+ */
+void emit_wait_for_grids(emit *t, bool is_first);
 void emit_let(emit *t, const tl_statement *s);
 /* What came up while the statements were translated: derived parameters and maps. */
 void emit_finish_plan(emit *t);

@@ -95,11 +95,13 @@ static void decode_ragged(emit *t, int index, bool leaves) {
     declare_index(t, walk, part);
 }
 
-static void decode_grid(emit *t, const char *block, bool leaves) {
+/* 'begins': where the block does, which waits for earlier kernels before it reads a table. */
+static void decode_grid(emit *t, const char *block, bool begins) {
     int count = t->model->grid->grid.count;
     emit_text(t, "%sunsigned tile = %s;", count == 1 ? "const " : "", block);
     for (int i = 0; i < count; i++) decode_number(t, i);
-    for (int i = 0; i < count; i++) decode_ragged(t, i, leaves);
+    if (begins) emit_wait_for_grids(t, false);
+    for (int i = 0; i < count; i++) decode_ragged(t, i, begins);
 }
 
 void emit_grid(emit *t) {

@@ -405,6 +405,31 @@ static bool is_due(emit *t, const tl_binding *b, bool before_grid) {
     return !before_grid || !depends_on_grid(t, b->value);
 }
 
+static bool is_no_element(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_ELEMENT;
+}
+
+/* Does a let that is evaluated before the grid read a table? */
+static bool reads_before_grid(emit *t) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
+            const tl_binding *b = &s->let.items[i];
+            bool is_read = !b->axes.count && !depends_on_grid(t, b->value) &&
+                           !model_visit_lets(t->model, b->value, false, is_no_element, NULL);
+            if (is_read) return true;
+        }
+    return false;
+}
+
+void emit_wait_for_grids(emit *t, bool is_first) {
+    bool is_early = t->model->grid && t->model->grid->grid.is_early;
+    if (!is_early || is_first != reads_before_grid(t)) return;
+    if (is_first || t->is_async) emit_header(t, t->model->grid);
+    emit_text(t, "ftl_wait_for_grids();");
+    t->plan->is_early = true;
+}
+
 static void emit_bindings(emit *t, const tl_statement *s, bool before_grid) {
     bool any = false;
     for (int i = 0; i < s->let.count; i++) any |= is_due(t, &s->let.items[i], before_grid);
@@ -458,6 +483,7 @@ void emit_tile_lets(emit *t) {
 }
 
 void emit_prologue(emit *t) {
+    emit_wait_for_grids(t, true);
     emit_declare(t, STR("lane"), "const int lane = (int)threadIdx.x & 31;");
     /* Roles branch by it, which wants a register that all lanes share; else it is made anew where
      * registers are scarce (docs/registers.md).

@@ -39,6 +39,7 @@ typedef struct fake_record {
     /* what was asked */
     int loads, unloads, launches, retains, releases, allocations, encodings;
     unsigned grid, threads, shared_bytes;
+    int early_launches; /* of them, those with programmatic stream serialization */
     int shared_attribute;
     int module; /* of the last launch: which load it came from, from 1 */
     void *stream;

@@ -1047,6 +1047,26 @@ static void launches_go_by_no_table(void **state) {
     assert_int_equal(driver->allocations, allocations);
 }
 
+/* Of two kernels the second begins while the first ends, where the GPU has it. */
+static void combinations_begin_early(void **state) {
+    (void)state;
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 2);
+    assert_int_equal(driver->early_launches, 0);
+    driver->capability = 90;
+    ftl_runtime_close(runtime);
+    open_runtime(false);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 4);
+    assert_int_equal(driver->early_launches, 1);
+    c.pages.columns = SHORT_COLUMNS; /* the only kernel of a call */
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 5);
+    assert_int_equal(driver->early_launches, 1);
+}
+
 static void kernels_by_page_group_and_queries(void **state) {
     (void)state;
     begin(q_lens, kv_lens, 7);
@@ -1396,6 +1416,7 @@ int main(void) {
         TEST(all_kernels_are_prepared),
         TEST(new_keys_are_rotated_into_their_places),
         TEST(launches_go_by_no_table),
+        TEST(combinations_begin_early),
         TEST(kernels_by_page_group_and_queries),
         TEST(programs_of_two_kernels_are_cached),
         TEST(fewer_keys_are_split_more),
