@@ -197,8 +197,6 @@ typedef struct ftl_plan {
     int32_t scalar_count;
     ftl_grid_kind grid_kind;
     int32_t resident_blocks; /* of the GPU it was reasoned for; not for a plain grid */
-    bool is_early; /* waits for earlier kernels by itself, before it touches global memory:
-                      may be launched with programmatic stream serialization */
     int32_t counters_offset; /* dynamic: of the 64-bit address of two 32-bit counters, zero before
                                 a launch and after it; else -1 */
     const ftl_plan_derived *derived;
@@ -211,6 +209,8 @@ typedef struct ftl_plan {
     int32_t condition_count;
     const ftl_plan_tile *tiles;
     int32_t tile_count;
+    bool is_early;     /* waits for earlier kernels by itself, before it touches global memory: may
+                          be launched with programmatic stream serialization */
     double flops_hint; /* reserved: 0 */
 } ftl_plan;
 

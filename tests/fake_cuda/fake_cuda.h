@@ -39,7 +39,6 @@ typedef struct fake_record {
     /* what was asked */
     int loads, unloads, launches, retains, releases, allocations, encodings;
     unsigned grid, threads, shared_bytes;
-    int early_launches; /* of them, those with programmatic stream serialization */
     int shared_attribute;
     int module; /* of the last launch: which load it came from, from 1 */
     void *stream;
@@ -60,6 +59,7 @@ typedef struct fake_record {
     int stream_id_result, capture_result, object_result, retain_result;
     int (*on_query)(void *user, void *stream); /* set by the test: instead of query_result */
     const char *device_name;                   /* set by the test; NULL: "Fake GPU 0" */
+    int early_launches; /* of all, those with programmatic stream serialization */
 } fake_record;
 
 /* cuDNN's backend without a GPU, under the symbol "fake_cudnn": descriptors that watch over the
