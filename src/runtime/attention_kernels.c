@@ -33,6 +33,11 @@ static bool has_page_option(const attention_key *key) {
     return key->operator== ATTENTION_DECODE || key->operator== ATTENTION_PAGED_DECODE;
 }
 
+/* Is the kernel launched after another one of the same call, which is no part of its program? */
+static bool follows_another(const attention_key *key) {
+    return key->operator== ATTENTION_ROTATE;
+}
+
 static void free_modules(attention_kernel *kernel) {
     for (int32_t i = 0; i < MODULE_KERNELS_MAX && !kernel->is_borrowed; i++)
         ftl_module_free(kernel->modules[i]);
@@ -188,6 +193,7 @@ static void write_request(const recipe *r, bool is_short, request *q) {
     if (key->page_len && !has_page_option(key)) pin(q, "page_len", key->page_len);
     if (key->nominal_q_len) pin(q, "nominal_q_len", key->nominal_q_len);
     if (key->half) pin(q, "half", key->half);
+    if (follows_another(key)) pin(q, "early", 1);
     q->source = (ftl_source){"<attention>", r->sketch, strlen(r->sketch)};
 }
 
@@ -239,6 +245,7 @@ static void write_source(const recipe *r, bool is_short, text_buffer *out) {
     if (key->page_len) text_format(out, "page_len %d\n", key->page_len);
     if (key->nominal_q_len) text_format(out, "nominal_q_len %d\n", key->nominal_q_len);
     if (key->half) text_format(out, "half %d\n", key->half);
+    if (follows_another(key)) text_add_z(out, "early\n");
     text_add_z(out, r->sketch);
     text_add_z(out, r->gpu_text);
     text_add_z(out, r->measured);

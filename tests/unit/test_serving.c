@@ -992,7 +992,7 @@ static void run_append(int64_t rotary_dim, bool is_interleaved, const char *half
     keys.sizes[keys.size_count++] = (ftl_scalar){"pages", PAGES};
     open_meaning(&keys);
     if (rotary_dim) open_meaning(&queries);
-    turn = 0, turns[0] = rotary_dim ? &queries : &keys, turns[1] = &keys;
+    turn = 0, turns[0] = &keys, turns[1] = &queries;
     driver->on_launch = compute_in_turn;
     ftl_append a = append_of(rotary_dim, is_interleaved);
     if (ftl_attention_append(context, runtime, &a, NULL) != FTL_OK)
@@ -1047,8 +1047,8 @@ static void launches_go_by_no_table(void **state) {
     assert_int_equal(driver->allocations, allocations);
 }
 
-/* Of two kernels the second begins while the first ends, where the GPU has it. */
-static void combinations_begin_early(void **state) {
+/* Of two kernels of a call the second begins while the first ends, where the GPU has it. */
+static void second_kernels_begin_early(void **state) {
     (void)state;
     begin(q_lens, kv_lens, 7);
     ftl_decode c = decode_of(1);
@@ -1065,6 +1065,15 @@ static void combinations_begin_early(void **state) {
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
     assert_int_equal(driver->launches, 5);
     assert_int_equal(driver->early_launches, 1);
+    begin_append();
+    ftl_append a = append_of(D, false);
+    assert_int_equal(ftl_attention_append(context, runtime, &a, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 7);
+    assert_int_equal(driver->early_launches, 2);
+    a.q_heads = 0; /* keys alone */
+    assert_int_equal(ftl_attention_append(context, runtime, &a, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 8);
+    assert_int_equal(driver->early_launches, 2);
 }
 
 static void kernels_by_page_group_and_queries(void **state) {
@@ -1416,7 +1425,7 @@ int main(void) {
         TEST(all_kernels_are_prepared),
         TEST(new_keys_are_rotated_into_their_places),
         TEST(launches_go_by_no_table),
-        TEST(combinations_begin_early),
+        TEST(second_kernels_begin_early),
         TEST(kernels_by_page_group_and_queries),
         TEST(programs_of_two_kernels_are_cached),
         TEST(fewer_keys_are_split_more),
