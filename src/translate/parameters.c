@@ -390,44 +390,9 @@ static void emit_binding(emit *t, const tl_binding *b) {
     emit_declare(t, name, "const %s %.*s = %.*s;", type, STR_ARGS(name), STR_ARGS(v.text));
 }
 
-static bool is_no_walk(void *context, const tl_expr *e) {
-    (void)context;
-    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID;
-}
-
-/* A let may be before the grid whose indices it uses. */
-static bool depends_on_grid(const emit *t, const tl_expr *e) {
-    return !model_visit_lets(t->model, e, false, is_no_walk, NULL);
-}
-
 static bool is_due(emit *t, const tl_binding *b, bool before_grid) {
     if (b->axes.count || !b->symbol || emit_name_find(t, b->symbol)) return false;
-    return !before_grid || !depends_on_grid(t, b->value);
-}
-
-static bool is_no_element(void *context, const tl_expr *e) {
-    (void)context;
-    return e->kind != TL_ELEMENT;
-}
-
-/* Does a let that is evaluated before the grid read a table? */
-static bool reads_before_grid(emit *t) {
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
-        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
-            const tl_binding *b = &s->let.items[i];
-            bool is_read = !b->axes.count && !depends_on_grid(t, b->value) &&
-                           !model_visit_lets(t->model, b->value, false, is_no_element, NULL);
-            if (is_read) return true;
-        }
-    return false;
-}
-
-void emit_wait_for_grids(emit *t, bool is_first) {
-    bool is_early = t->model->grid && t->model->grid->grid.is_early;
-    if (!is_early || is_first != reads_before_grid(t)) return;
-    if (is_first || t->is_async) emit_header(t, t->model->grid);
-    emit_text(t, "ftl_wait_for_grids();");
-    t->plan->is_early = true;
+    return !before_grid || !emit_depends_on_grid(t, b->value);
 }
 
 static void emit_bindings(emit *t, const tl_statement *s, bool before_grid) {
@@ -474,7 +439,7 @@ void emit_tile_lets(emit *t) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
             const tl_binding *b = &s->let.items[i];
-            if (b->axes.count || !b->symbol || !depends_on_grid(t, b->value)) continue;
+            if (b->axes.count || !b->symbol || !emit_depends_on_grid(t, b->value)) continue;
             const tl_statement *around = emit_about(t, s);
             emit_binding(t, b);
             emit_about(t, around);
