@@ -209,6 +209,8 @@ typedef struct ftl_plan {
     int32_t condition_count;
     const ftl_plan_tile *tiles;
     int32_t tile_count;
+    bool is_early;     /* waits for earlier kernels by itself, before it touches global memory: may
+                          be launched with programmatic stream serialization */
     double flops_hint; /* reserved: 0 */
 } ftl_plan;
 

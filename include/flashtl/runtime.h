@@ -164,8 +164,10 @@ FTL_API const ftl_plan *ftl_module_plan(const ftl_module *module);
  * do is OK and launches nothing. No heap, no lock. Safe from several threads, on any streams, the
  * per-thread default stream included. A stream may be captured: graphs of such launches may run
  * beside each other and beside plain launches. Two executables of one graph must not run at the
- * same time: they would write the same outputs. OK, INVALID_ARGUMENT, DRIVER_FAILED, KERNEL_FAULT
- * (of an earlier launch).
+ * same time: they would write the same outputs. A kernel whose plan is_early may begin while what
+ * the stream has before it ends, for which it waits itself; a kernel of others that is launched so
+ * just before it has to wait, too. OK, INVALID_ARGUMENT, DRIVER_FAILED, KERNEL_FAULT (of an earlier
+ * launch).
  */
 FTL_API ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                                      const ftl_arguments *arguments, void *stream);

@@ -11,7 +11,7 @@ FREE = {"kernel", "input", "output", "let", "grid", "allocate", "copy", "compute
         "and", "get", "accumulate", "with", "from", "to", "in", "of", "where", "by", "as", "or", "not", "global", "shared", "register", "kept",
         "f16", "bf16", "f32", "e4m3", "e5m2", "i8", "i32", "min", "max", "abs", "exp", "exp2", "log", "log2", "ceil", "floor", "select", "any",
         "first", "more", "next", "coordinate", "async", "mma_a", "mma_b", "mma_c", "rows", "columns", "lines", "partial", "persistent",
-        "dynamic", "sections", "offset", "permuted", "swizzled", "stages", "place", "turns", "over"}
+        "dynamic", "early", "sections", "offset", "permuted", "swizzled", "stages", "place", "turns", "over"}
 TAKEN = {"Q", "K", "V", "O", "S", "L", "b", "head", "q", "kv", "d", "dv", "j", "m", "l", "lse", "scale", "group", "batch", "q_heads", "kv_heads",
          "q_len", "kv_len"}
 

@@ -99,13 +99,14 @@ static int read_command(benching *b) {
 
 /* --- kernels and cases ------------------------------------------------------------------------ */
 
-static int grid_kernel(benching *b, const grid_cell *cell, timed_kernel **out) {
+static int cell_kernel(benching *b, const grid_cell *cell, bool is_whole, timed_kernel **out) {
     for (int i = 0; i < b->kernel_count; i++) {
         const bench_program *p = &b->kernels[i].program;
         bool is_it = p->head_dim == cell->head_dim && p->value_dim == cell->value_dim;
         if (cell->is_decode) {
-            is_it = is_it && strtol(b->kernels[i].group + strlen("group="), NULL, 10) ==
-                                 cell->q_heads / cell->kv_heads;
+            is_it = is_it && b->kernels[i].is_whole == is_whole &&
+                    strtol(b->kernels[i].group + strlen("group="), NULL, 10) ==
+                        cell->q_heads / cell->kv_heads;
         } else {
             is_it = is_it && (p->text.setting_count == 1) == cell->is_causal &&
                     b->kernels[i].is_short == timed_is_short(cell);
@@ -117,8 +118,17 @@ static int grid_kernel(benching *b, const grid_cell *cell, timed_kernel **out) {
         return cli_say(EXIT_USAGE, "a grid has at most %d kernels", KERNELS_MAX);
     }
     *out = &b->kernels[b->kernel_count++];
-    return cli_finish(b->c, (cell->is_decode ? timed_decode : timed_attention)(
-                                b->c, &b->machine, cell, b->dtype, *out));
+    ftl_status status = cell->is_decode
+                            ? timed_decode(b->c, &b->machine, cell, b->dtype, is_whole, *out)
+                            : timed_attention(b->c, &b->machine, cell, b->dtype, *out);
+    return cli_finish(b->c, status);
+}
+
+/* What the call would launch: for sequences of one split one kernel. */
+static int grid_kernel(benching *b, const grid_cell *cell, timed_kernel **out) {
+    int status = cell_kernel(b, cell, false, out);
+    if (status || !cell->is_decode || timed_splits(&b->machine, cell, *out) > 1) return status;
+    return cell_kernel(b, cell, true, out);
 }
 
 static int make_cases(benching *b) {

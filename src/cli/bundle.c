@@ -387,6 +387,7 @@ bool bundle_source(const bundle *b, text_buffer *out) {
         "#define FTL_API static\n\n",
         b->name, b->name, ftl_version(), b->name, b->name, b->names.data);
     add_embedded(out, "plan");
+    add_embedded(out, "early");
     add_prelude(out);
     add_types(out);
     add_embedded(out, "formula");

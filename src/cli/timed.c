@@ -84,10 +84,11 @@ ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell
 }
 
 ftl_status timed_decode(cli *c, const timed_machine *machine, const grid_cell *cell, ftl_type dtype,
-                        timed_kernel *out) {
+                        bool is_whole, timed_kernel *out) {
     char d[24], dv[24];
     *out = (timed_kernel){
-        .program = {.dtype = dtype, .head_dim = cell->head_dim, .value_dim = cell->value_dim}};
+        .program = {.dtype = dtype, .head_dim = cell->head_dim, .value_dim = cell->value_dim},
+        .is_whole = is_whole};
     arena_init(&out->memory, TIMED_BYTES_MAX);
     snprintf(out->group, sizeof out->group, "group=%d", cell->q_heads / cell->kv_heads);
     out->settings[0] = out->group;
@@ -100,7 +101,8 @@ ftl_status timed_decode(cli *c, const timed_machine *machine, const grid_cell *c
     ftl_options options = FTL_OPTIONS_INIT;
     options.gpu = machine->gpu.name, options.dtype = dtype;
     options.pins = pins, options.pin_count = 2;
-    ftl_status status = ftl_sketch(c->context, "decode", out->settings, 1, &out->sketch);
+    const char *operator_name = is_whole ? "paged_decode" : "decode";
+    ftl_status status = ftl_sketch(c->context, operator_name, out->settings, 1, &out->sketch);
     if (status) return status;
     const ftl_source source = {"<decode>", out->sketch, strlen(out->sketch)};
     status = ftl_build(c->context, &source, &options, &out->product);
@@ -162,25 +164,27 @@ static void name_row(const grid_cell *cell, const timed_kernel *kernel, char row
              used ? options : ", full", ftl_type_name(kernel->program.dtype));
 }
 
-/* As many splits as the call would have; bytes are what counts. */
+int64_t timed_splits(const timed_machine *machine, const grid_cell *cell,
+                     const timed_kernel *kernel) {
+    const plan_work work = {cell->batch, 1, cell->q_heads, cell->kv_heads};
+    return plan_splits(kernel->product->kernels[0].plan, machine->device.multiprocessors, &work,
+                       cell->length);
+}
+
+/* Bytes are what counts. */
 static ftl_status decode_cell(cli *c, const timed_machine *machine, const grid_cell *cell,
                               const timed_kernel *kernel, bench_case *out) {
-    const plan_work work = {cell->batch, 1, cell->q_heads, cell->kv_heads};
-    const ftl_plan *plan = kernel->product->kernels[0].plan;
-    int64_t splits = plan_splits(plan, machine->device.multiprocessors, &work, cell->length);
-    const ftl_scalar sizes[] = {{"batch", (double)cell->batch},
-                                {"q_len", 1},
-                                {"kv_len", (double)cell->length},
-                                {"q_heads", cell->q_heads},
-                                {"kv_heads", cell->kv_heads},
-                                {"splits", (double)splits},
-                                {"d", cell->head_dim},
-                                {"dv", cell->value_dim}};
+    int64_t splits = kernel->is_whole ? 1 : timed_splits(machine, cell, kernel);
+    const ftl_scalar sizes[] = {{"batch", (double)cell->batch},   {"q_len", 1},
+                                {"kv_len", (double)cell->length}, {"q_heads", cell->q_heads},
+                                {"kv_heads", cell->kv_heads},     {"d", cell->head_dim},
+                                {"dv", cell->value_dim},          {"splits", (double)splits}};
+    int32_t size_count = (int32_t)(sizeof sizes / sizeof *sizes) - kernel->is_whole;
     *out = (bench_case){.length = cell->length};
     snprintf(out->name, sizeof out->name, "%s", cell->name);
     snprintf(out->row, sizeof out->row, "batch %lld, %d/%d heads, d %d, %s", (long long)cell->batch,
              cell->q_heads, cell->kv_heads, cell->head_dim, ftl_type_name(kernel->program.dtype));
-    ftl_status status = bench_case_set(c->context, out, &kernel->program, sizes, 8, 1);
+    ftl_status status = bench_case_set(c->context, out, &kernel->program, sizes, size_count, 1);
     out->flops = 0;
     return status;
 }

@@ -27,6 +27,7 @@ typedef struct timed_kernel {
     const char *settings[4];
     char group[24]; /* of decoding: a setting */
     bool is_short;  /* made for short sequences */
+    bool is_whole;  /* decoding without splits, by one kernel */
     arena memory;   /* of the plan of several kernels */
 } timed_kernel;
 void timed_kernel_done(timed_kernel *kernel);
@@ -36,9 +37,12 @@ bool timed_is_short(const grid_cell *cell);
 /* Attention with these head sizes. */
 ftl_status timed_attention(cli *c, const timed_machine *machine, const grid_cell *cell,
                            ftl_type dtype, timed_kernel *out);
-/* Decoding with these heads: two kernels, for which no formula is known. */
+/* Decoding with these heads, for which no formula is known: two kernels, or one without splits. */
 ftl_status timed_decode(cli *c, const timed_machine *machine, const grid_cell *cell, ftl_type dtype,
-                        timed_kernel *out);
+                        bool is_whole, timed_kernel *out);
+/* As many splits as the call would have for the cell; 'kernel' is decoding by two kernels. */
+int64_t timed_splits(const timed_machine *machine, const grid_cell *cell,
+                     const timed_kernel *kernel);
 /* What the command line asks for; its texts stay the request's. */
 ftl_status timed_request(cli *c, const timed_machine *machine, const cli_request *request,
                          timed_kernel *out);

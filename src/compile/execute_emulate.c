@@ -244,7 +244,8 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
                              .pointer_count = pointer_count,
                              .tiles = tiles_of(plan, &a->memory),
                              .tile_count = plan->tile_count,
-                             .variables = a->emulator->variables};
+                             .variables = a->emulator->variables,
+                             .is_early = plan->is_early};
     if (a->options) {
         launch.seed = a->options->seed;
         launch.instruction_budget = a->options->instruction_budget;

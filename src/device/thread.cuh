@@ -22,6 +22,9 @@ __device__ __forceinline__ unsigned ftl_block() {
     return block;
 }
 
+// All of what earlier kernels wrote is there, and they read no more: they have ended.
+__device__ __forceinline__ void ftl_wait_for_grids() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 // Byte offset of the block's dynamic shared memory in the shared window.
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
 __device__ __forceinline__ unsigned ftl_shared_base() { return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared); }

@@ -143,6 +143,7 @@ static void issue_store(machine *m, machine_warp *w, machine_bulk *b) {
 void bulk_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     const ptx_bulk *form = &m->function->bulks.items[i->list];
     int32_t pc = (int32_t)(i - m->code);
+    global_touch(m, w, mask, pc);
     for (uint32_t rest = mask; rest && !m->stopped; rest &= rest - 1u) {
         int l = machine_first_lane(rest);
         machine_bulk b = {.pc = pc, .warp = w->index, .lane = l, .loads = form->loads};

@@ -22,6 +22,7 @@ static void source_sizes(const machine *m, const machine_warp *w, const ptx_inst
 
 void copy_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t mask) {
     int32_t pc = (int32_t)(i - m->code);
+    global_touch(m, w, mask, pc);
     /* Arrivals in flight name copies by position. */
     if (w->copy_first == w->copies.count && !m->arrivals.count) w->copy_first = w->copies.count = 0;
     if (w->copies.count == MACHINE_COPIES_MAX) {

@@ -101,6 +101,8 @@ typedef struct emulate_launch {
     bool plain;                  /* use no extension of the host's processor (tests) */
     uint8_t *variables; /* the module's, of emulate_variables: what a launch leaves there the next
                            one finds, as on a GPU; NULL: every launch has fresh ones */
+    bool is_early;      /* begins before what was launched earlier has ended: its threads wait for
+                           that before they touch global memory */
     int processor;      /* compute capability whose matrix units add; 0: .target's */
     /* Runs blocks [first_block, first_block + block_count) only; 0 and 0: all. */
     uint64_t first_block, block_count;

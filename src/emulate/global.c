@@ -105,11 +105,19 @@ static void check_races(machine *m, machine_warp *w, int lane, const machine_buf
     }
 }
 
+void global_touch(machine *m, machine_warp *w, uint32_t lanes, int32_t pc) {
+    lanes &= w->early;
+    if (lanes)
+        machine_found(m, w, EMULATE_EARLY, pc, -1, machine_first_lane(lanes),
+                      " of block (%u,%u,%u)", m->block[0], m->block[1], m->block[2]);
+}
+
 uint8_t *global_bytes(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
                       global_access access, int32_t pc) {
     int64_t offset;
     bool write = access != GLOBAL_READ;
     int index = buffer_of(m, address, &offset);
+    global_touch(m, w, 1u << lane, pc);
     const machine_buffer *b = index < 0 ? NULL : &m->buffers[index];
     if (index < 0 || offset < 0 || (uint64_t)offset + bytes > b->bytes) {
         report_global(m, w, EMULATE_GLOBAL_BOUNDS, lane, pc, b, address, offset, bytes);

@@ -208,6 +208,7 @@ static void start_warp(machine *m, machine_warp *w) {
                         .register_pc = -1,
                         .live = live,
                         .first_live = live,
+                        .early = m->launch->is_early ? live : 0,
                         .mask = live,
                         .clock = 1};
     if (w->registers) memset(w->registers, 0, (size_t)f->tracked.count * sizeof *w->registers);

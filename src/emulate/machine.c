@@ -152,6 +152,7 @@ static bool branch_indexed(machine *m, machine_warp *w, const ptx_instruction *i
 }
 
 static bool end_lanes(machine *m, machine_warp *w, uint32_t mask) {
+    global_touch(m, w, mask, w->pc);
     w->live &= ~mask;
     uint32_t rest = w->mask & ~mask;
     if (rest) {
@@ -403,6 +404,7 @@ static inline bool run_single(machine *m, machine_warp *w, const ptx_instruction
         if (mask) barrier_fence_inits(m, w, mask);
         return true;
     case PTX_NOTHING: return true;
+    case PTX_GRID_WAIT: w->early &= ~mask; return true;
     case PTX_TRAP:
         if (mask) trap(m, w, mask);
         return true;

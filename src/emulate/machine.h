@@ -151,6 +151,7 @@ typedef struct machine_warp {
     uint32_t *predicates;
     machine_state state;
     uint32_t first_live, live; /* lanes at the start, and not ended yet */
+    uint32_t early;            /* those that have not waited for earlier grids */
     uint32_t mask;             /* of the running group */
     int32_t pc;
     machine_group groups[LANES]; /* the others */
@@ -418,6 +419,8 @@ void shadow_fence(machine *m, machine_warp *w, uint32_t lanes);
 typedef enum global_access { GLOBAL_READ, GLOBAL_WRITE, GLOBAL_ATOMIC } global_access;
 
 void global_start_block(machine *m);
+/* Lanes touch global memory, or end: a finding where they have not waited for earlier grids. */
+void global_touch(machine *m, machine_warp *w, uint32_t lanes, int32_t pc);
 /* Checks one lane's access to global memory; NULL after a finding. */
 uint8_t *global_bytes(machine *m, machine_warp *w, int lane, uint64_t address, uint32_t bytes,
                       global_access access, int32_t pc);

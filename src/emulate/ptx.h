@@ -76,6 +76,7 @@ typedef enum ptx_kind {
     PTX_RETURN,
     PTX_TRAP,
     PTX_NOTHING,
+    PTX_GRID_WAIT,
     PTX_BARRIER,
     PTX_BARRIER_ARRIVE,
     PTX_BARRIER_REDUCE,

@@ -192,6 +192,7 @@ static const plan_field plan_fields[] = {
     LIST(ftl_plan, derived, derived_count, PLAN_ITEMS_MAX, derived_record, PLAN_UNLESS_EMPTY),
     LIST(ftl_plan, maps, map_count, FTL_MAPS_MAX, map_record, PLAN_UNLESS_EMPTY),
     WORD(ftl_plan, grid_kind, grids, PLAN_UNLESS_EMPTY),
+    FLAG(ftl_plan, is_early, PLAN_UNLESS_EMPTY),
     NUMBER(ftl_plan, resident_blocks, 1, INT32_MAX, PLAN_IF_RESIDENT),
     OFFSET(ftl_plan, counters_offset, -1, 8, 8, PLAN_IF_RESIDENT),
 };

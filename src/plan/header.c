@@ -356,11 +356,15 @@ static void add_header(arena *memory, const ftl_plan *plan, const char *name, te
         "/* %s.h: how to launch kernel '%s', made by FlashTL for %s (%s).\n *\n"
         " * Load %s from the cubin or PTX, set its dynamic shared memory to the bytes below\n"
         " * (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES), and launch %s_blocks() blocks\n"
-        " * along x with one parameter: the struct, by value.%s Tensors:\n",
+        " * along x with one parameter: the struct, by value.%s%s Tensors:\n",
         name, plan->kernel, plan->gpu, plan->target, plan->entry, name,
         plan->map_count       ? " First _derive and _describe it."
         : plan->derived_count ? " First _derive it."
-                              : "");
+                              : "",
+        plan->is_early
+            ? "\n * It waits for earlier kernels by itself: with the launch attribute\n"
+              " * CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION it begins while they end."
+            : "");
     add_tensor_notes(plan, out);
     text_add_z(out, " */\n#pragma once\n#include <stdint.h>\n\n");
     text_format(out, "#define %s_ENTRY \"%s\"\n", name, plan->entry);

@@ -10,6 +10,7 @@ typedef enum attention_operator {
     ATTENTION_SPARSE,
     ATTENTION_VARLEN,
     ATTENTION_DECODE,
+    ATTENTION_PAGED_DECODE, /* by one kernel */
     ATTENTION_APPEND,
     ATTENTION_ROTATE
 } attention_operator;

@@ -28,6 +28,16 @@ static int32_t count_of(const attention_key *key) {
     return key->operator== ATTENTION_DECODE ? 2 : 1;
 }
 
+/* The sketch has the length of a page from an option, and no open length that a pin would say. */
+static bool has_page_option(const attention_key *key) {
+    return key->operator== ATTENTION_DECODE || key->operator== ATTENTION_PAGED_DECODE;
+}
+
+/* Is the kernel launched after another one of the same call, which is no part of its program? */
+static bool follows_another(const attention_key *key) {
+    return key->operator== ATTENTION_ROTATE;
+}
+
 static void free_modules(attention_kernel *kernel) {
     for (int32_t i = 0; i < MODULE_KERNELS_MAX && !kernel->is_borrowed; i++)
         ftl_module_free(kernel->modules[i]);
@@ -110,10 +120,13 @@ static void choose_number(settings *s, bool is_chosen, const char *name, double 
 }
 
 static ftl_status write_sketch(ftl_context *context, recipe *r) {
-    static const char *const names[] = {
-        [ATTENTION_DENSE] = "attention", [ATTENTION_SPARSE] = "nsa_selected",
-        [ATTENTION_VARLEN] = "varlen",   [ATTENTION_DECODE] = "decode",
-        [ATTENTION_APPEND] = "append",   [ATTENTION_ROTATE] = "rotate"};
+    static const char *const names[] = {[ATTENTION_DENSE] = "attention",
+                                        [ATTENTION_SPARSE] = "nsa_selected",
+                                        [ATTENTION_VARLEN] = "varlen",
+                                        [ATTENTION_DECODE] = "decode",
+                                        [ATTENTION_APPEND] = "append",
+                                        [ATTENTION_ROTATE] = "rotate",
+                                        [ATTENTION_PAGED_DECODE] = "paged_decode"};
     const attention_key *key = r->key;
     settings s = {.count = 0};
     choose(&s, key->causal, "causal");
@@ -136,7 +149,7 @@ static ftl_status write_sketch(ftl_context *context, recipe *r) {
     choose_number(&s, key->chunk > 0, "chunk", key->chunk);
     choose_number(&s, key->columns > 0, "columns", key->columns);
     choose_number(&s, key->top > 0, "top", key->top);
-    choose_number(&s, key->operator== ATTENTION_DECODE, "page_len", key->page_len);
+    choose_number(&s, has_page_option(key), "page_len", key->page_len);
     return ftl_sketch(context, names[key->operator], s.items, s.count, &r->sketch);
 }
 
@@ -177,10 +190,10 @@ static void write_request(const recipe *r, bool is_short, request *q) {
     pin(q, "d", key->head_dim);
     if (key->operator!= ATTENTION_ROTATE) pin(q, "dv", key->value_dim);
     if (is_short) q->pins[q->options.pin_count++] = (ftl_pin){"nominal_length", SHORT_NOMINAL};
-    bool is_said = key->operator== ATTENTION_DECODE; /* by the sketch */
-    if (key->page_len && !is_said) pin(q, "page_len", key->page_len);
+    if (key->page_len && !has_page_option(key)) pin(q, "page_len", key->page_len);
     if (key->nominal_q_len) pin(q, "nominal_q_len", key->nominal_q_len);
     if (key->half) pin(q, "half", key->half);
+    if (follows_another(key)) pin(q, "early", 1);
     q->source = (ftl_source){"<attention>", r->sketch, strlen(r->sketch)};
 }
 
@@ -232,6 +245,7 @@ static void write_source(const recipe *r, bool is_short, text_buffer *out) {
     if (key->page_len) text_format(out, "page_len %d\n", key->page_len);
     if (key->nominal_q_len) text_format(out, "nominal_q_len %d\n", key->nominal_q_len);
     if (key->half) text_format(out, "half %d\n", key->half);
+    if (follows_another(key)) text_add_z(out, "early\n");
     text_add_z(out, r->sketch);
     text_add_z(out, r->gpu_text);
     text_add_z(out, r->measured);

@@ -1,6 +1,7 @@
 /* Modules: a loaded kernel, its plan, and launches of it. */
 #include "runtime/module.h"
 #include "base/needs.h"
+#include "plan/early.h"
 #include "plan/plan.h"
 #include "runtime/counters.h"
 #include "runtime/maps.h"
@@ -113,6 +114,19 @@ static int give_counters(const ftl_module *module, void *stream, ftl_launch *lau
     return result;
 }
 
+static int start(const ftl_module *module, ftl_launch *launch, void *stream) {
+    const cuda_driver *cuda = &module->runtime->cuda;
+    const ftl_plan *plan = module->plan;
+    void *parameters[] = {launch->parameters};
+    if (plan->is_early && cuda->launch_as && cuda->version >= PLAN_EARLY_DRIVER) {
+        plan_launch_attribute attribute;
+        const plan_launch_config how = plan_early(plan, launch->grid, stream, &attribute);
+        return cuda->launch_as(&how, module->function, parameters, NULL);
+    }
+    return cuda->launch(module->function, launch->grid, 1, 1, (unsigned)plan->threads, 1, 1,
+                        (unsigned)plan->shared_bytes, stream, parameters, NULL);
+}
+
 ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
                              const ftl_arguments *arguments, void *stream) {
     if (!module) return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "the module is null");
@@ -132,11 +146,7 @@ ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
     if (status) return status;
     int result = 0;
     if (plan->grid_kind == FTL_GRID_DYNAMIC) result = give_counters(module, stream, &launch);
-    void *parameters[] = {launch.parameters};
-    if (!result) {
-        result = cuda->launch(module->function, launch.grid, 1, 1, (unsigned)plan->threads, 1, 1,
-                              (unsigned)plan->shared_bytes, stream, parameters, NULL);
-    }
+    if (!result) result = start(module, &launch, stream);
     if (result == 0) return FTL_OK;
     char what[256];
     snprintf(what, sizeof what, "launch kernel '%s'", plan->kernel);

@@ -85,16 +85,10 @@ static ftl_status launch_queries(ftl_context *context, ftl_module *module, const
     return ftl_module_launch(context, module, &arguments, stream);
 }
 
-ftl_status ftl_attention_append(ftl_context *context, ftl_runtime *runtime, const ftl_append *a,
-                                void *stream) {
-    ftl_module *modules[2];
-    attention_key key;
-    ftl_status status = find_both(context, runtime, a, &key, modules);
-    if (!status) status = serving_check_append(context, runtime, a, stream);
-    if (!status && a->q_heads) status = launch_queries(context, modules[1], a, stream);
-    if (status) return status;
+static ftl_status launch_keys(ftl_context *context, ftl_module *module, const ftl_append *a,
+                              const attention_key *key, void *stream) {
     const ftl_pages pages = {.page_len = a->page_len, .count = a->pages};
-    int64_t d = key.head_dim, dv = key.value_dim;
+    int64_t d = key->head_dim, dv = key->value_dim;
     given g = {.count = 0};
     given_tokens(&g, "K_new", &a->k, a->dtype, a->tokens, a->kv_heads, d);
     given_tokens(&g, "V_new", &a->v, a->dtype, a->tokens, a->kv_heads, dv);
@@ -103,5 +97,17 @@ ftl_status ftl_attention_append(ftl_context *context, ftl_runtime *runtime, cons
     given_list(&g, "slot", a->slots, a->tokens);
     give_angles(a, &g);
     const ftl_arguments arguments = given_arguments(&g);
-    return ftl_module_launch(context, modules[0], &arguments, stream);
+    return ftl_module_launch(context, module, &arguments, stream);
+}
+
+/* The queries' kernel begins while the keys' ends: it comes second. */
+ftl_status ftl_attention_append(ftl_context *context, ftl_runtime *runtime, const ftl_append *a,
+                                void *stream) {
+    ftl_module *modules[2];
+    attention_key key;
+    ftl_status status = find_both(context, runtime, a, &key, modules);
+    if (!status) status = serving_check_append(context, runtime, a, stream);
+    if (!status) status = launch_keys(context, modules[0], a, &key, stream);
+    if (!status && a->q_heads) status = launch_queries(context, modules[1], a, stream);
+    return status;
 }

@@ -1,6 +1,6 @@
 /* The last tokens of sequences over keys in pages: a kernel for splits of the keys, and one that
- * puts them together. How many splits there are goes by batch, heads and GPU, not by what tables
- * hold.
+ * puts them together; where a sequence is one split, one kernel for all of it. How many splits
+ * there are goes by batch, heads and GPU, not by what tables hold.
  */
 #include "runtime/serving.h"
 
@@ -49,6 +49,13 @@ static int32_t latent_columns(int64_t value_dim) {
     return columns;
 }
 
+/* Is there a kernel for sequences of one split? Of latent values, blocks of other columns would all
+ * write a row's log-sum-exp.
+ */
+static bool has_whole(const attention_key *key) {
+    return !(key->is_latent && key->has_lse);
+}
+
 static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
                            bool is_latent, attention_key *key) {
     NEEDS(runtime);
@@ -87,6 +94,7 @@ typedef struct division {
     size_t sums_bytes; /* of O_part */
     size_t bytes;      /* of that and lse_part: what any smaller batch needs, too */
     size_t wanted;     /* the same, for as many splits as total_keys asks for */
+    bool is_whole;     /* one split, by one kernel: nothing lies between */
 } division;
 
 static plan_work work_of(const ftl_decode *c) {
@@ -137,18 +145,21 @@ static ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_d
     if (status) return status;
     const plan_work work = work_of(c);
     int64_t at_once = plan_splits_at_once(plan, multiprocessors, &work);
-    double parts = (double)(at_once > c->batch ? at_once : c->batch), each = part_bytes(c, key);
+    bool is_copied = !has_whole(key); /* sequences of one split go through the memory, too */
+    double parts = (double)(is_copied && c->batch > at_once ? c->batch : at_once);
+    double each = part_bytes(c, key);
     if (each * parts > exact)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "batch, q_heads and q_len are too large together");
     double most = bytes_of_keys(c, key, c->total_keys) / READ_FOR_EACH_WRITTEN;
     if (most > exact) most = exact;
     int64_t wanted = splits_of_keys(c, key, plan, multiprocessors, most);
-    double wanted_bytes = each * (double)wanted * (double)c->batch;
+    double wanted_bytes = wanted > 1 || is_copied ? each * (double)wanted * (double)c->batch : 0;
     double has = (double)c->workspace_bytes;
     out->bytes = (size_t)(each * parts);
     out->wanted = wanted_bytes > each * parts ? (size_t)wanted_bytes : out->bytes;
     out->splits = has < wanted_bytes ? splits_of_keys(c, key, plan, multiprocessors, has) : wanted;
+    out->is_whole = out->splits == 1 && !is_copied;
     out->sums_bytes = (size_t)(c->batch * out->splits * c->q_heads * c->q_len * key->value_dim * 4);
     return FTL_OK;
 }
@@ -158,16 +169,28 @@ typedef struct decoding {
     ftl_decode call;
     bool is_latent;
     attention_key key;
-    ftl_module *modules[2];
+    ftl_module *modules[2], *whole; /* of splits and their combination; of sequences of one split */
     division parts;
 } decoding;
 
-static ftl_status prepare(ftl_context *context, ftl_runtime *runtime, decoding *d) {
+static ftl_status find_whole(ftl_context *context, ftl_runtime *runtime, decoding *d) {
+    attention_key key = d->key;
+    key.operator= ATTENTION_PAGED_DECODE;
+    return attention_find(context, runtime, &key, &d->whole);
+}
+
+static ftl_status find(ftl_context *context, ftl_runtime *runtime, decoding *d) {
     ftl_status status = make_key(context, runtime, &d->call, d->is_latent, &d->key);
     if (!status) status = attention_find(context, runtime, &d->key, d->modules);
     if (status) return status;
     const ftl_plan *plan = ftl_module_plan(d->modules[0]);
     return divide(context, runtime, &d->call, &d->key, plan, &d->parts);
+}
+
+/* Whatever number of splits later calls have. */
+static ftl_status prepare(ftl_context *context, ftl_runtime *runtime, decoding *d) {
+    ftl_status status = find(context, runtime, d);
+    return status || !has_whole(&d->key) ? status : find_whole(context, runtime, d);
 }
 
 /* --- the call --------------------------------------------------------------------------------- */
@@ -203,19 +226,40 @@ static void give_parts(given *g, const ftl_decode *c, const attention_key *key,
     given_axis(to, axis, splits, 1);
 }
 
+/* What scores and sums are made of. */
+static void give_inputs(given *g, const ftl_decode *c, const attention_key *key) {
+    give_queries(g, "Q", &c->q, c->dtype, c, key->head_dim);
+    given_pool(g, "K", &c->k, c->dtype, &c->pages, c->kv_heads, key->head_dim);
+    if (!key->is_latent)
+        given_pool(g, "V", &c->v, c->dtype, &c->pages, c->kv_heads, key->value_dim);
+    given_table(g, "table", c->pages.table, FTL_I32, c->batch, c->pages.columns, c->pages.stride);
+    given_list(g, "kv_lens", c->kv_lens, c->batch);
+    const scoring_shape shape = {c->batch, c->q_heads, c->q_len, true};
+    serving_give_scoring(g, &c->scoring, key, shape);
+    given_scalar(g, "scale", attention_scale(c->scale, c->head_dim));
+}
+
+/* What the call is for, and the sinks, which are where a row's last sum begins. */
+static void give_results(given *g, const ftl_decode *c, const attention_key *key) {
+    give_queries(g, "O", &c->o, c->dtype, c, key->value_dim);
+    if (key->has_lse) give_queries(g, "lse", &c->lse, FTL_F32, c, 0);
+    if (key->has_sinks) serving_give_sinks(g, &c->scoring, c->q_heads);
+}
+
+static ftl_status launch_whole(ftl_context *context, ftl_module *module, const ftl_decode *c,
+                               const attention_key *key, void *stream) {
+    given g = {.count = 0};
+    give_inputs(&g, c, key);
+    give_results(&g, c, key);
+    const ftl_arguments arguments = given_arguments(&g);
+    return ftl_module_launch(context, module, &arguments, stream);
+}
+
 static ftl_status launch_splits(ftl_context *context, ftl_module *module, const ftl_decode *c,
                                 const attention_key *key, const division *parts, void *stream) {
     given g = {.count = 0};
-    give_queries(&g, "Q", &c->q, c->dtype, c, key->head_dim);
-    given_pool(&g, "K", &c->k, c->dtype, &c->pages, c->kv_heads, key->head_dim);
-    if (!key->is_latent)
-        given_pool(&g, "V", &c->v, c->dtype, &c->pages, c->kv_heads, key->value_dim);
-    given_table(&g, "table", c->pages.table, FTL_I32, c->batch, c->pages.columns, c->pages.stride);
-    given_list(&g, "kv_lens", c->kv_lens, c->batch);
+    give_inputs(&g, c, key);
     give_parts(&g, c, key, parts);
-    const scoring_shape shape = {c->batch, c->q_heads, c->q_len, true};
-    serving_give_scoring(&g, &c->scoring, key, shape);
-    given_scalar(&g, "scale", attention_scale(c->scale, c->head_dim));
     const ftl_arguments arguments = given_arguments(&g);
     return ftl_module_launch(context, module, &arguments, stream);
 }
@@ -225,25 +269,26 @@ static ftl_status launch_combination(ftl_context *context, ftl_module *module, c
                                      void *stream) {
     given g = {.count = 0};
     give_parts(&g, c, key, parts);
-    give_queries(&g, "O", &c->o, c->dtype, c, key->value_dim);
-    if (key->has_lse) give_queries(&g, "lse", &c->lse, FTL_F32, c, 0);
-    if (key->has_sinks) serving_give_sinks(&g, &c->scoring, c->q_heads);
+    give_results(&g, c, key);
     const ftl_arguments arguments = given_arguments(&g);
     return ftl_module_launch(context, module, &arguments, stream);
 }
 
 static ftl_status launch(ftl_context *context, ftl_runtime *runtime, decoding *d, void *stream) {
     const ftl_decode *c = &d->call;
-    ftl_status status = prepare(context, runtime, d);
+    ftl_status status = find(context, runtime, d);
+    if (!status && d->parts.is_whole) status = find_whole(context, runtime, d);
     if (!status) status = serving_check_decode(context, runtime, c, stream);
     if (status || !c->batch || !c->q_len) return status;
-    if (!c->workspace || c->workspace % 16 || c->workspace_bytes < d->parts.bytes)
+    bool has_room = c->workspace && c->workspace % 16 == 0 && c->workspace_bytes >= d->parts.bytes;
+    if (d->parts.bytes && !has_room)
         return ftl_context_fail(
             context, FTL_INVALID_ARGUMENT,
             "the workspace has %zu bytes at a multiple of 16; the call needs "
             "%zu (%s)",
             c->workspace && c->workspace % 16 == 0 ? c->workspace_bytes : 0, d->parts.bytes,
             d->is_latent ? "ftl_mla_decode_workspace" : "ftl_attention_decode_workspace");
+    if (d->parts.is_whole) return launch_whole(context, d->whole, c, &d->key, stream);
     status = launch_splits(context, d->modules[0], c, &d->key, &d->parts, stream);
     if (status) return status;
     return launch_combination(context, d->modules[1], c, &d->key, &d->parts, stream);
@@ -252,7 +297,7 @@ static ftl_status launch(ftl_context *context, ftl_runtime *runtime, decoding *d
 static ftl_status workspace_of(ftl_context *context, ftl_runtime *runtime, ftl_status status,
                                decoding *d, size_t *bytes) {
     *bytes = 0;
-    if (!status) status = prepare(context, runtime, d);
+    if (!status) status = find(context, runtime, d);
     if (!status) *bytes = d->parts.wanted;
     return status;
 }

@@ -58,6 +58,7 @@ static void parse_grid(parser *p, tl_statement *s) {
         if (parse_accept_word(p, "persistent")) s->grid.kind = TL_GRID_PERSISTENT;
         else if (parse_accept_word(p, "dynamic")) s->grid.kind = TL_GRID_DYNAMIC;
     }
+    if (!parse_next_is_word(p, "in")) s->grid.is_early = parse_accept_word(p, "early");
     bool has_sections = false;
     do {
         tl_walk walk = {0};

@@ -289,6 +289,7 @@ struct tl_statement {
         } let;
         struct {
             tl_grid_kind kind;
+            bool is_early; /* blocks begin before the kernels before this one have ended */
             tl_walk *items;
             int count;
         } grid;

@@ -448,6 +448,12 @@ bool emit_most(emit *t, const tl_expr *e, ftl_formula *out);
 /* grid.c: blocks with a tile each */
 void emit_plan_grid(emit *t);
 void emit_grid(emit *t); /* the block's indices */
+/* A let may be before the grid whose indices it uses. */
+bool emit_depends_on_grid(const emit *t, const tl_expr *e);
+/* Of a grid that begins early, the wait: first of all, where a let reads a table before the tile is
+ * known, else as soon as it is.
+ */
+void emit_wait_for_grids(emit *t, bool is_first);
 /* In a block of its own: what emit_fresh_thread declares, and for a store to global memory after a
  * loop also the walks of the grid.
  */

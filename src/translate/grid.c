@@ -95,11 +95,51 @@ static void decode_ragged(emit *t, int index, bool leaves) {
     declare_index(t, walk, part);
 }
 
-static void decode_grid(emit *t, const char *block, bool leaves) {
+/* --- what comes before it ------------------------------------------------------------------- */
+
+static bool is_no_walk(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID;
+}
+
+bool emit_depends_on_grid(const emit *t, const tl_expr *e) {
+    return !model_visit_lets(t->model, e, false, is_no_walk, NULL);
+}
+
+static bool is_no_element(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_ELEMENT;
+}
+
+/* Does a let that is evaluated before the grid read a table? */
+static bool reads_before_grid(const emit *t) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
+            const tl_binding *b = &s->let.items[i];
+            bool is_read = !b->axes.count && !emit_depends_on_grid(t, b->value) &&
+                           !model_visit_lets(t->model, b->value, false, is_no_element, NULL);
+            if (is_read) return true;
+        }
+    return false;
+}
+
+void emit_wait_for_grids(emit *t, bool is_first) {
+    bool is_early = t->model->grid && t->model->grid->grid.is_early;
+    if (!is_early || is_first != reads_before_grid(t)) return;
+    if (is_first || t->is_async) emit_header(t, t->model->grid);
+    emit_text(t, "ftl_wait_for_grids();");
+    t->plan->is_early = true;
+}
+
+/* --- the block's indices ---------------------------------------------------------------------- */
+
+/* 'begins': where the block does, which waits for earlier kernels before it reads a table. */
+static void decode_grid(emit *t, const char *block, bool begins) {
     int count = t->model->grid->grid.count;
     emit_text(t, "%sunsigned tile = %s;", count == 1 ? "const " : "", block);
     for (int i = 0; i < count; i++) decode_number(t, i);
-    for (int i = 0; i < count; i++) decode_ragged(t, i, leaves);
+    if (begins) emit_wait_for_grids(t, false);
+    for (int i = 0; i < count; i++) decode_ragged(t, i, begins);
 }
 
 void emit_grid(emit *t) {

@@ -390,19 +390,9 @@ static void emit_binding(emit *t, const tl_binding *b) {
     emit_declare(t, name, "const %s %.*s = %.*s;", type, STR_ARGS(name), STR_ARGS(v.text));
 }
 
-static bool is_no_walk(void *context, const tl_expr *e) {
-    (void)context;
-    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID;
-}
-
-/* A let may be before the grid whose indices it uses. */
-static bool depends_on_grid(const emit *t, const tl_expr *e) {
-    return !model_visit_lets(t->model, e, false, is_no_walk, NULL);
-}
-
 static bool is_due(emit *t, const tl_binding *b, bool before_grid) {
     if (b->axes.count || !b->symbol || emit_name_find(t, b->symbol)) return false;
-    return !before_grid || !depends_on_grid(t, b->value);
+    return !before_grid || !emit_depends_on_grid(t, b->value);
 }
 
 static void emit_bindings(emit *t, const tl_statement *s, bool before_grid) {
@@ -449,7 +439,7 @@ void emit_tile_lets(emit *t) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
             const tl_binding *b = &s->let.items[i];
-            if (b->axes.count || !b->symbol || !depends_on_grid(t, b->value)) continue;
+            if (b->axes.count || !b->symbol || !emit_depends_on_grid(t, b->value)) continue;
             const tl_statement *around = emit_about(t, s);
             emit_binding(t, b);
             emit_about(t, around);
@@ -458,6 +448,7 @@ void emit_tile_lets(emit *t) {
 }
 
 void emit_prologue(emit *t) {
+    emit_wait_for_grids(t, true);
     emit_declare(t, STR("lane"), "const int lane = (int)threadIdx.x & 31;");
     /* Roles branch by it, which wants a register that all lanes share; else it is made anew where
      * registers are scarce (docs/registers.md).

@@ -292,6 +292,7 @@ bool translate_kernel(const translate_request *request, arena *memory, diag_list
     emit_prologue(t);
     emit_init_channels(t);
     if (t->is_async) {
+        emit_wait_for_grids(t, false);
         emit_roles(t);
     } else {
         emit_header(t, t->role);

@@ -295,13 +295,13 @@ static void tensor(few_tensor *t, int axes, const int64_t *extents) {
 }
 
 /* A program of two kernels: both, in their order, or none. */
-static void two_kernels(void) {
+static void two_kernels(const char *gpu, int capability) {
     char why[few_WHY_BYTES] = "";
     few_kernels *kernels;
     few_arguments a;
     memset(&a, 0, sizeof a);
-    become("Tesla T4", 75);
-    int loads = fake->loads;
+    become(gpu, capability);
+    int loads = fake->loads, early = fake->early_launches;
     EXPECT(few_open(&kernels, why) == few_OK);
     EXPECT(fake->loads == loads + 2);
     tensor(&a.Q, 4, (const int64_t[]){2, 8, 1, 64});
@@ -314,7 +314,8 @@ static void two_kernels(void) {
     taken();
     EXPECT(few_launch(kernels, &a, NULL, why) == few_OK);
     EXPECT(fake->launches == 2 && fake->module == fake->loads);
-    a.O.extents[2] = 2; /* of the second kernel's */
+    EXPECT(fake->early_launches == early + (capability >= 90)); /* the second */
+    a.O.extents[2] = 2;                                         /* of the second kernel's */
     EXPECT(few_launch(kernels, &a, NULL, why) == few_INVALID_ARGUMENT);
     printf("%s\n", why);
     EXPECT(fake->launches == 2);
@@ -344,7 +345,8 @@ int main(int argc, char **argv) {
     no_kernel_fits();
     the_driver_fails();
     empty_and_captured();
-    two_kernels();
+    two_kernels("Tesla T4", 75);
+    two_kernels("NVIDIA H200", 90);
     ftl_runtime_close(runtime);
     ftl_context_free(context);
     free(room);

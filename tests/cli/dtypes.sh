@@ -12,7 +12,7 @@ one chained_gemms "--let k=64,e=64"
 one gemm_bias_gelu ""
 one block_sparse "--head-dim 64"
 one decode "--head-dim 64"
-one paged_decode "--head-dim 64 --let page_len=16"
+one paged_decode "--head-dim 64 --with page_len=16"
 one nsa_selected "--head-dim 64"
 for gpu in t4 a100 l40s h200; do
     echo "$gpu: $(verdict flashtl verify --op gqa --causal --dtype e4m3 --gpu $gpu --head-dim 64 --shapes 49x80), $(verdict flashtl verify --op chained_gemms --dtype e4m3 --gpu $gpu --let k=64,e=64 --case 1)"

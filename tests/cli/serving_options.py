@@ -125,6 +125,7 @@ def arguments(where, operator, o, more):
 
 
 def decode(where, o, lengths, q_len, splits):
+    """Without splits: by one kernel."""
     keys = [(normal(n, KV_HEADS, D), normal(n, KV_HEADS, DV)) for n in lengths]
     q, (pools, table) = normal(len(lengths), HEADS, q_len, D), pools_of(keys, KV_HEADS, (D, DV))
     given, of = given_of(o, len(lengths), (len(lengths), HEADS, q_len), max(lengths))
@@ -133,9 +134,9 @@ def decode(where, o, lengths, q_len, splits):
         if "bias" in o:
             of[b]["bias"] = given["bias"][b].astype(np.float64)
         wanted.append(attend(q[b], k.transpose(1, 0, 2), v.transpose(1, 0, 2), of[b], lengths[b] - q_len))
-    given |= {"Q": q, "K": pools[0], "V": pools[1], "table": table, "kv_lens": np.array(lengths, np.int32), "splits": splits, "scale": SCALE}
+    given |= {"Q": q, "K": pools[0], "V": pools[1], "table": table, "kv_lens": np.array(lengths, np.int32), "scale": SCALE} | ({"splits": splits} if splits else {})
     more = ["--with", f"page_len={PAGE}", "--with", f"group={HEADS // KV_HEADS}", "--head-dim", str(D)]
-    got, error = on_arrays.run(flashtl, arguments(where, "decode", o, more), given, ["O", "lse"])
+    got, error = on_arrays.run(flashtl, arguments(where, "decode" if splits else "paged_decode", o, more), given, ["O", "lse"])
     judge(f"decode {o}, {q_len} of {lengths} keys, {splits} splits on {where}", got, error, [np.stack([w[i] for w in wanted]) for i in range(2)])
 
 
@@ -190,7 +191,7 @@ def options(of):
 
 CASES = []
 for i, o in enumerate(map(options, ALL)):
-    CASES += [(decode, o, LENGTHS, 1 + 2 * (i % 2), (1, 3, 8)[i % 3]), (varlen, o, [5, 3, 1, 140, 0, 9], LENGTHS, i % 2 == 0)]
+    CASES += [(decode, o, LENGTHS, 1 + 2 * (i % 2), (1, 3, 8)[i % 3]), (decode, o, LENGTHS, 3 - 2 * (i % 2), 0), (varlen, o, [5, 3, 1, 140, 0, 9], LENGTHS, i % 2 == 0)]
     if i % 3 == 0:
         CASES.append((varlen, {"first": True, **o}, [5, 3, 1, 140, 0, 9], LENGTHS, i % 2 == 1))
 CASES += [(latent, {}, 16, [130, 0, 1, 75], 1, 3, 576, 512, 256), (latent, {"causal": True}, 40, [70, 3], 2, 2, 96, 64, 32)]

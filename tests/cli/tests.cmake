@@ -10,7 +10,7 @@ foreach(test ${cli_tests})
            $<TARGET_FILE:fake_cuda> $<TARGET_FILE:fake_nvrtc>)
   set_tests_properties(cli_${name} PROPERTIES LABELS cli SKIP_RETURN_CODE 77)
   # Many kernels by one command, compiled, emulated or interpreted: what the kernels give, not what the command does.
-  if(name MATCHES "^(alike|bench_decode|between|bytes|bytes_cache|computed_operands|counted|dtypes|ends|fences|latent|maximum|more|noticed|operand_scales|reach|roles|scales|select|sketches|turned|verify|warpgroups|whole)$")
+  if(name MATCHES "^(alike|bench_decode|between|bytes|bytes_cache|computed_operands|counted|dtypes|early|ends|fences|latent|maximum|more|noticed|operand_scales|reach|roles|scales|select|sketches|turned|verify|warpgroups|whole)$")
     set_tests_properties(cli_${name} PROPERTIES LABELS "cli;slow")
   endif()
 endforeach()

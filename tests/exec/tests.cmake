@@ -182,6 +182,8 @@ set(serving_programs
     "varlen\;--with\;paged\;--let\;page_len=16\;--with\;alibi\;--with\;sides\;--with\;chunk=40"
     "decode\;--with\;page_len=16\;--with\;sinks\;--with\;bias\;--with\;padded\;--with\;sides\;--with\;chunk=40"
     "decode\;--with\;page_len=16\;--with\;latent\;--with\;columns=32\;--with\;group=16\;--lse"
+    "paged_decode\;--with\;page_len=16\;--with\;sinks\;--with\;bias\;--causal\;--lse"
+    "paged_decode\;--with\;page_len=16\;--with\;latent\;--with\;columns=32\;--with\;group=16"
     "append\;--let\;half=32\;--let\;page_len=16"
     "append\;--let\;half=16\;--let\;page_len=1\;--with\;interleaved"
     "rotate\;--let\;half=32")

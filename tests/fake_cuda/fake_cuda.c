@@ -170,6 +170,37 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
     return fake_cuda.launch_result;
 }
 
+/* As cuda.h has them. */
+typedef struct fake_attribute {
+    int id;
+    char pad[4];
+    union {
+        char all[64];
+        int is_allowed;
+        void *align;
+    } value;
+} fake_attribute;
+
+typedef struct fake_config {
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    void *stream;
+    fake_attribute *attributes;
+    unsigned attribute_count;
+} fake_config;
+
+EXPORT int cuLaunchKernelEx(const fake_config *how, void *function, void **parameters,
+                            void **extra);
+EXPORT int cuLaunchKernelEx(const fake_config *how, void *function, void **parameters,
+                            void **extra) {
+    const fake_attribute *only = how->attributes;
+    int is_early = how->attribute_count == 1 && only->id == 6 && only->value.is_allowed == 1;
+    if (!is_early || fake_cuda.driver_version < 12030) return 801;
+    fake_cuda.early_launches++;
+    return cuLaunchKernel(function, how->grid_x, how->grid_y, how->grid_z, how->block_x,
+                          how->block_y, how->block_z, how->shared_bytes, how->stream, parameters,
+                          extra);
+}
+
 EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes);
 EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     if (fake_cuda.allocate_result) return fake_cuda.allocate_result;

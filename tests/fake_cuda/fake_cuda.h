@@ -59,6 +59,7 @@ typedef struct fake_record {
     int stream_id_result, capture_result, object_result, retain_result;
     int (*on_query)(void *user, void *stream); /* set by the test: instead of query_result */
     const char *device_name;                   /* set by the test; NULL: "Fake GPU 0" */
+    int early_launches; /* of all, those with programmatic stream serialization */
 } fake_record;
 
 /* cuDNN's backend without a GPU, under the symbol "fake_cudnn": descriptors that watch over the

@@ -9,16 +9,17 @@ typedef struct program {
     text_buffer report;
     uint32_t out[WORDS];
     bool is_read;
+    bool is_early; /* before it is run */
 } program;
 
 /* %r0 is the thread, %d1 its word of the output; the body leaves its result in %r9. */
 static void run_threads(program *p, const char *body, uint32_t threads) {
-    memset(p, 0, sizeof *p);
+    *p = (program){.is_early = p->is_early};
     arena_init(&p->memory, 256u << 20);
     text_init(&p->report, 1u << 20);
     str text = str_format(
         &p->memory,
-        ".version 7.1\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 raw[];\n"
+        ".version 7.8\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 raw[];\n"
         ".entry k(.param .u64 out) {\n.reg .pred %%p<8>; .reg .b16 %%h<8>; .reg .b32 %%r<40>;\n"
         ".reg .b64 %%d<16>; .reg .f32 %%f<8>;\n.local .align 8 .b8 stack[16];\n"
         "mov.u32 %%r0, %%tid.x; mov.u32 %%r1, raw; ld.param.u64 %%d0, [out];\n"
@@ -46,6 +47,7 @@ static void run_threads(program *p, const char *body, uint32_t threads) {
                              .buffer_count = 1,
                              .pointers = &pointer,
                              .pointer_count = 1,
+                             .is_early = p->is_early,
                              .instruction_budget = 100000};
     emulate_run(module, &launch, &p->memory, &p->result);
     emulate_render_text(&p->result, STR("program.ptx"), &p->report);
@@ -63,7 +65,7 @@ static const char *report(const program *p) {
 typedef uint32_t expected(uint32_t thread);
 
 static void check(const char *body, uint32_t threads, expected *function) {
-    program p;
+    program p = {0};
     run_threads(&p, body, threads);
     if (!p.is_read || p.result.outcome != EMULATE_CLEAN) fail_msg("%s\n%s", body, report(&p));
     for (uint32_t t = 0; t < threads; t++)
@@ -73,7 +75,7 @@ static void check(const char *body, uint32_t threads, expected *function) {
 }
 
 static void check_found(const char *body, uint32_t threads, emulate_kind kind, const char *words) {
-    program p;
+    program p = {0};
     run_threads(&p, body, threads);
     bool found = false;
     for (int i = 0; i < p.result.finding_count; i++) found |= p.result.findings[i].kind == kind;
@@ -83,7 +85,7 @@ static void check_found(const char *body, uint32_t threads, emulate_kind kind, c
 }
 
 static void check_refused(const char *body, const char *words) {
-    program p;
+    program p = {0};
     run_threads(&p, body, 32);
     if (p.is_read || !strstr(report(&p), words))
         fail_msg("%s\nno \"%s\" in:\n%s", body, words, report(&p));
@@ -383,7 +385,7 @@ static void copies_arrive(void **state) {
 
 static void zero_fill(void **state) {
     (void)state;
-    program p;
+    program p = {0};
     run_threads(&p,
                 "mov.u32 %r2, 0x11111111; st.global.u32 [%d1], %r2; bar.warp.sync -1;\n"
                 "shl.b32 %r3, %r0, 4;\n"
@@ -454,6 +456,43 @@ static void global_races(void **state) {
                 64, EMULATE_GLOBAL_RACE, "read by warp 0");
 }
 
+/* A launch that begins early: whoever has not waited touches no global memory and does not end. */
+static void early_grids_wait(void **state) {
+    (void)state;
+    static const struct {
+        const char *body;
+        int findings; /* places */
+        const char *who;
+    } all[] = {
+        {"griddepcontrol.wait; ld.global.u32 %r9, [%d1];", 0, ""},
+        {"mov.u32 %r9, 7; st.shared.u32 [raw], %r9; griddepcontrol.launch_dependents;\n"
+         "griddepcontrol.wait;",
+         0, ""},
+        {"mov.u32 %r9, 7;", 2, "st.global by warp 0 lane 0"},
+        {"ld.global.u32 %r9, [%d1]; griddepcontrol.wait;", 1, "ld.global by warp 0 lane 0"},
+        {"atom.global.add.u32 %r9, [%d0], 1; griddepcontrol.wait;", 1, "atom by warp 0"},
+        {"mov.u32 %r9, 0; cp.async.ca.shared.global [%r1], [%d0], 4; griddepcontrol.wait;\n"
+         "cp.async.wait_all;",
+         1, "cp.async"},
+        {"mov.u32 %r9, 0; setp.ne.u32 %p1, %r0, 5; @%p1 griddepcontrol.wait;", 2,
+         "st.global by warp 0 lane 5"},
+        {"mov.u32 %r9, 0; setp.eq.u32 %p1, %r0, 9; @%p1 ret; griddepcontrol.wait;", 1,
+         "ret by warp 0 lane 9"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int early = 0; early < 2; early++) {
+            program p = {.is_early = early};
+            int found = 0;
+            run_threads(&p, all[i].body, 32);
+            assert_true(p.is_read);
+            for (int k = 0; k < p.result.finding_count; k++)
+                found += p.result.findings[k].kind == EMULATE_EARLY;
+            if (found != early * all[i].findings || (found && !strstr(report(&p), all[i].who)))
+                fail_msg("%s\n%d found:\n%s", all[i].body, found, report(&p));
+            end(&p);
+        }
+}
+
 static void unwaited_copies(void **state) {
     (void)state;
     const char *body = "bar.sync 0; shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, %r3;\n"
@@ -497,7 +536,7 @@ static void named_barriers(void **state) {
         "setp.ge.u32 %p1, %r0, 32; @%p1 bra second;\n"
         "st.shared.u32 [%r4], %r2; bar.arrive 1, 64; bra joined;\n"
         "second: bar.sync 1, 64; ld.shared.u32 %r9, [%r4+-128];\njoined: bar.sync 0;";
-    program p;
+    program p = {0};
     run_threads(&p, body, 96);
     if (p.result.outcome != EMULATE_CLEAN) fail_msg("%s", report(&p));
     for (uint32_t t = 32; t < 64; t++) assert_int_equal(p.out[t], (t - 32) * 10);
@@ -600,6 +639,7 @@ int main(void) {
         cmocka_unit_test(named_barriers),
         cmocka_unit_test(parts_of_words),
         cmocka_unit_test(global_races),
+        cmocka_unit_test(early_grids_wait),
         cmocka_unit_test(unwaited_copies),
         cmocka_unit_test(carries),
         cmocka_unit_test(faults_are_named),

@@ -277,6 +277,27 @@ static void json_keeps_everything(void **state) {
     ftl_plan_free(NULL);
 }
 
+/* What a plan says of a kernel that begins early, JSON and header say; of others they say nothing.
+ */
+static void early_kernels_say_so(void **state) {
+    (void)state;
+    ftl_plan plan = sample_plan;
+    for (int i = 0; i < 2; i++) {
+        plan.is_early = i;
+        char *text = ftl_plan_write(&plan), *header = ftl_plan_header(&plan, "attention_a100");
+        assert_non_null(text);
+        assert_non_null(header);
+        assert_int_equal(strstr(text, "early") != NULL, i);
+        assert_int_equal(strstr(header, "PROGRAMMATIC_STREAM_SERIALIZATION") != NULL, i);
+        ftl_plan *read = ftl_plan_read(text, strlen(text), why);
+        assert_non_null(read);
+        assert_int_equal(read->is_early, i);
+        free(text);
+        free(header);
+        ftl_plan_free(read);
+    }
+}
+
 /* n / d by the constants of a launch, for divisors of all sizes. */
 static void derived_parameters(void **state) {
     (void)state;
@@ -507,6 +528,7 @@ int main(void) {
         cmocka_unit_test(tensor_maps),
         cmocka_unit_test(maps_have_limits),
         cmocka_unit_test(json_keeps_everything),
+        cmocka_unit_test(early_kernels_say_so),
         cmocka_unit_test(json_is_checked),
         cmocka_unit_test(header_says_the_same),
         cmocka_unit_test(header_derives_and_describes),

@@ -69,6 +69,40 @@ static void launches_what_the_plan_says(void **state) {
     assert_int_equal(driver->unloads, 1);
 }
 
+/* Where the driver captures such launches, too; else as any other. */
+static void kernels_that_wait_begin_early(void **state) {
+    (void)state;
+    static const int versions[] = {12020, 12030, 13000};
+    ftl_plan plan = sample_plan;
+    plan.is_early = true;
+    for (int i = 0; i < 3; i++) {
+        ftl_runtime *other;
+        ftl_module *module;
+        int stream;
+        const ftl_runtime_options options = {
+            .struct_bytes = sizeof options, .cuda_library = FAKE_CUDA, .nvrtc_library = FAKE_NVRTC};
+        driver->driver_version = versions[i], driver->early_launches = driver->launches = 0;
+        driver->stream = NULL, driver->grid = driver->threads = driver->shared_bytes = 0;
+        assert_int_equal(ftl_runtime_open(context, &options, &other), FTL_OK);
+        assert_int_equal(ftl_module_load(context, other, &plan, "text", &module), FTL_OK);
+        sample_call call = sample_arguments(2, 8, 4, 100, 200);
+        ftl_arguments arguments = {call.tensors, 4, call.scalars, 1};
+        assert_int_equal(ftl_module_launch(context, module, &arguments, &stream), FTL_OK);
+        assert_int_equal(driver->launches, 1);
+        assert_int_equal(driver->early_launches, i > 0);
+        assert_int_equal(driver->grid, 32);
+        assert_int_equal(driver->threads, 128);
+        assert_int_equal(driver->shared_bytes, 65536);
+        assert_ptr_equal(driver->stream, &stream);
+        driver->launch_result = 1;
+        assert_int_equal(ftl_module_launch(context, module, &arguments, &stream),
+                         FTL_DRIVER_FAILED);
+        driver->launch_result = 0;
+        ftl_module_free(module);
+        ftl_runtime_close(other);
+    }
+}
+
 static void nothing_to_do_is_no_launch(void **state) {
     (void)state;
     ftl_module *module = load();
@@ -306,6 +340,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(launches_what_the_plan_says),
+        TEST(kernels_that_wait_begin_early),
         TEST(nothing_to_do_is_no_launch),
         TEST(bad_arguments_reach_no_gpu),
         TEST(misaligned_pointers_are_refused),

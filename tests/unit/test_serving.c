@@ -176,6 +176,7 @@ enum {
     ROW = HEADS * D,
     KV_ROW = KV_HEADS * D + 8 /* a gap */,
     COLUMNS = 20,
+    SHORT_COLUMNS = 5, /* too few keys for a second split */
     KEYS = COLUMNS * PAGE
 };
 static const uint16_t UNTOUCHED = 0x7fda;
@@ -504,19 +505,21 @@ static int64_t splits_of(const meaning *m) {
 
 static void run_decode(const rules *r, int64_t q_len, const char *nominal, int flags,
                        int64_t splits) {
-    meaning m = {.operator_name = "decode"};
+    bool is_whole = splits == 1; /* by one kernel */
+    meaning m = {.operator_name = is_whole ? "paged_decode" : "decode"};
     choose(&m, true, "group=2"), choose(&m, true, "page_len=16");
     choose(&m, r->causal && q_len > 1, "causal"), choose(&m, flags & LSE, "lse");
     choose_rules(&m, r, r->causal && q_len > 1);
     pin(&m, "d", "16"), pin(&m, "dv", "16");
     if (nominal) pin(&m, "nominal_q_len", nominal);
     m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES};
-    m.sizes[m.size_count++] = (ftl_scalar){"max_pages", COLUMNS};
+    ftl_decode c = decode_of(q_len);
+    if (is_whole) c.pages.columns = SHORT_COLUMNS;
+    m.sizes[m.size_count++] = (ftl_scalar){"max_pages", (double)c.pages.columns};
     m.sizes[m.size_count++] = (ftl_scalar){"q_heads", HEADS};
     m.sizes[m.size_count++] = (ftl_scalar){"batch", world.count};
     m.sizes[m.size_count++] = (ftl_scalar){"bias_len", KEYS};
     open_meaning(&m);
-    ftl_decode c = decode_of(q_len);
     c.causal = r->causal, c.window = r->window, c.softcap = r->softcap;
     c.scoring = scoring_of(r, q_len);
     if (flags & LSE) c.lse = (ftl_attention_tensor){at(world.lse), q_len * HEADS, HEADS, 1};
@@ -528,8 +531,8 @@ static void run_decode(const rules *r, int64_t q_len, const char *nominal, int f
         fail_msg("%s", ftl_context_error(context));
     driver->on_launch = NULL;
     assert_int_equal(m.runs, 1);
-    assert_int_equal(splits_of(&m), splits);
-    for (size_t i = c.workspace_bytes; i < sizeof world.workspace; i++)
+    assert_int_equal(splits_of(&m), is_whole ? 0 : splits);
+    for (size_t i = is_whole ? 0 : c.workspace_bytes; i < sizeof world.workspace; i++)
         assert_int_equal(world.workspace[i], 0x7f);
     for (int32_t b = 0; b < world.count; b++)
         for (int64_t q = 0; q < q_len; q++)
@@ -558,6 +561,19 @@ static void last_tokens_over_pages(void **state) {
     run_decode(&near, 12, "16", LSE, 4);
     begin(q_lens, kv_lens, 2);
     run_decode(&causal, 40, "64", 0, 4);
+}
+
+/* As many keys as one split has: one kernel, which writes nothing but results. */
+static void one_split_is_one_kernel(void **state) {
+    (void)state;
+    static const rules full = {0}, causal = {.causal = true};
+    static const rules near = {.causal = true, .window = 9, .softcap = 3};
+    begin(q_lens, kv_lens, 7);
+    run_decode(&full, 1, NULL, 0, 1);
+    begin(q_lens, kv_lens, 7);
+    run_decode(&causal, 3, "4", LSE, 1);
+    begin(q_lens, kv_lens, 7);
+    run_decode(&near, 12, "16", LSE, 1);
 }
 
 /* Each of what decides scores by itself, and all of it. */
@@ -594,6 +610,9 @@ static void scores_by_rules(void **state) {
         begin(q_lens, kv_lens, 7);
         memcpy(world.kv_used, used, sizeof used);
         run_decode(&all[i], i % 2 ? 1 : 3, i % 2 ? NULL : "4", i % 3 ? 0 : LSE, 4);
+        begin(q_lens, kv_lens, 7);
+        memcpy(world.kv_used, used, sizeof used);
+        run_decode(&all[i], i % 2 ? 3 : 1, i % 2 ? "4" : NULL, i % 3 ? LSE : 0, 1);
     }
 }
 
@@ -672,8 +691,10 @@ static void expect_latent_row(const ftl_mla *m, int32_t b, int64_t q, int head) 
     }
 }
 
-static void run_latent(int64_t q_len, const char *nominal) {
-    meaning m = {.operator_name = "decode"};
+/* Of so many pages each: of a few, sequences are one split. */
+static void run_latent(int64_t q_len, const char *nominal, int32_t columns) {
+    bool is_whole = columns == SHORT_COLUMNS;
+    meaning m = {.operator_name = is_whole ? "paged_decode" : "decode"};
     begin(q_lens, kv_lens, 7);
     for (int32_t b = 0; b < 7; b++)
         for (int32_t n = 0; n < COLUMNS; n++) world.table[b][n] = (7 * (b * 3 + n) + 3) % 20;
@@ -682,11 +703,12 @@ static void run_latent(int64_t q_len, const char *nominal) {
     pin(&m, "d", "48"), pin(&m, "dv", "32"), choose(&m, true, "columns=32");
     if (nominal) pin(&m, "nominal_q_len", nominal);
     m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES / 2};
-    m.sizes[m.size_count++] = (ftl_scalar){"max_pages", COLUMNS};
+    m.sizes[m.size_count++] = (ftl_scalar){"max_pages", columns};
     m.sizes[m.size_count++] = (ftl_scalar){"q_heads", 3};
     m.sizes[m.size_count++] = (ftl_scalar){"batch", world.count};
     open_meaning(&m);
     ftl_mla call = mla_of(q_len);
+    call.pages.columns = columns;
     assert_int_equal(ftl_mla_decode_prepare(context, runtime, &call), FTL_OK);
     assert_int_equal(ftl_mla_decode_workspace(context, runtime, &call, &call.workspace_bytes),
                      FTL_OK);
@@ -696,7 +718,7 @@ static void run_latent(int64_t q_len, const char *nominal) {
         fail_msg("%s", ftl_context_error(context));
     driver->on_launch = NULL;
     assert_int_equal(m.runs, 1);
-    for (size_t i = call.workspace_bytes; i < sizeof world.workspace; i++)
+    for (size_t i = is_whole ? 0 : call.workspace_bytes; i < sizeof world.workspace; i++)
         assert_int_equal(world.workspace[i], 0x7f);
     for (int32_t b = 0; b < world.count; b++)
         for (int64_t q = 0; q < q_len; q++)
@@ -707,8 +729,43 @@ static void run_latent(int64_t q_len, const char *nominal) {
 
 static void latent_rows_are_keys_and_values(void **state) {
     (void)state;
-    run_latent(1, NULL);
-    run_latent(2, "2");
+    run_latent(1, NULL, COLUMNS);
+    run_latent(2, "2", COLUMNS);
+    run_latent(1, NULL, SHORT_COLUMNS);
+    run_latent(2, "2", SHORT_COLUMNS);
+}
+
+/* Blocks of other columns would all write a row's log-sum-exp: one split is then put together, too.
+ */
+static void latent_sums_are_put_together(void **state) {
+    (void)state;
+    begin(q_lens, kv_lens, 7);
+    ftl_mla call = mla_of(1);
+    call.pages.columns = SHORT_COLUMNS;
+    assert_int_equal(ftl_mla_decode(context, runtime, &call, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 1);
+    call.lse = (ftl_attention_tensor){at(world.lse), 3, 3, 1};
+    assert_int_equal(ftl_mla_decode(context, runtime, &call, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 3);
+    size_t bytes;
+    call.batch = 4000;
+    assert_int_equal(ftl_mla_decode_workspace(context, runtime, &call, &bytes), FTL_OK);
+    assert_true(bytes >= 4000 * 3 * 4 * (LATENT_VALUE + 1));
+}
+
+/* Kernels for all numbers of splits are made beforehand. */
+static void all_kernels_are_prepared(void **state) {
+    (void)state;
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    assert_int_equal(ftl_attention_decode_prepare(context, runtime, &c), FTL_OK);
+    assert_int_equal(compiler->compiles, 3);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 2);
+    c.pages.columns = SHORT_COLUMNS;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 3);
+    assert_int_equal(compiler->compiles, 3);
 }
 
 /* Blocks of the launches of a call, in turn. */
@@ -735,8 +792,8 @@ static void splits_are_even(void **state) {
             c.pages.columns = columns[i], c.workspace_bytes = SIZE_MAX;
             driver->on_launch = note_grid, grid_count = 0;
             assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
-            assert_int_equal(grid_count, 2);
             int64_t splits = grids[0] / (c.batch * KV_HEADS);
+            assert_int_equal(grid_count, splits == 1 ? 1 : 2);
             assert_int_equal(splits * c.batch * KV_HEADS, grids[0]);
             bool is_even = splits == 1 || splits == 2 || splits == 4 || splits % 8 == 0;
             int64_t room = columns[i] * PAGE, cuts = (room + 63) / 64;
@@ -758,9 +815,10 @@ static int64_t splits_in(const ftl_decode *c) {
     driver->on_launch = note_grid, grid_count = 0;
     assert_int_equal(ftl_attention_decode(context, runtime, c, NULL), FTL_OK);
     driver->on_launch = NULL;
-    assert_int_equal(grid_count, 2);
     assert_int_equal(grids[0] % (c->batch * KV_HEADS), 0);
-    return grids[0] / (c->batch * KV_HEADS);
+    int64_t splits = grids[0] / (c->batch * KV_HEADS);
+    assert_int_equal(grid_count, splits == 1 ? 1 : 2);
+    return splits;
 }
 
 /* Fewer keys than there is room for: sequences are split more, as far as the memory reaches and
@@ -934,7 +992,7 @@ static void run_append(int64_t rotary_dim, bool is_interleaved, const char *half
     keys.sizes[keys.size_count++] = (ftl_scalar){"pages", PAGES};
     open_meaning(&keys);
     if (rotary_dim) open_meaning(&queries);
-    turn = 0, turns[0] = rotary_dim ? &queries : &keys, turns[1] = &keys;
+    turn = 0, turns[0] = &keys, turns[1] = &queries;
     driver->on_launch = compute_in_turn;
     ftl_append a = append_of(rotary_dim, is_interleaved);
     if (ftl_attention_append(context, runtime, &a, NULL) != FTL_OK)
@@ -987,6 +1045,35 @@ static void launches_go_by_no_table(void **state) {
     assert_int_equal(driver->launches, 7); /* decoding has two */
     assert_int_equal(compiler->compiles, compiles);
     assert_int_equal(driver->allocations, allocations);
+}
+
+/* Of two kernels of a call the second begins while the first ends, where the GPU has it. */
+static void second_kernels_begin_early(void **state) {
+    (void)state;
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 2);
+    assert_int_equal(driver->early_launches, 0);
+    driver->capability = 90;
+    ftl_runtime_close(runtime);
+    open_runtime(false);
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 4);
+    assert_int_equal(driver->early_launches, 1);
+    c.pages.columns = SHORT_COLUMNS; /* the only kernel of a call */
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 5);
+    assert_int_equal(driver->early_launches, 1);
+    begin_append();
+    ftl_append a = append_of(D, false);
+    assert_int_equal(ftl_attention_append(context, runtime, &a, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 7);
+    assert_int_equal(driver->early_launches, 2);
+    a.q_heads = 0; /* keys alone */
+    assert_int_equal(ftl_attention_append(context, runtime, &a, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 8);
+    assert_int_equal(driver->early_launches, 2);
 }
 
 static void kernels_by_page_group_and_queries(void **state) {
@@ -1330,11 +1417,15 @@ int main(void) {
         TEST(used_lengths_and_pages),
         TEST(few_sequences),
         TEST(last_tokens_over_pages),
+        TEST(one_split_is_one_kernel),
         TEST(scores_by_rules),
         TEST(a_bias_may_be_shared),
         TEST(latent_rows_are_keys_and_values),
+        TEST(latent_sums_are_put_together),
+        TEST(all_kernels_are_prepared),
         TEST(new_keys_are_rotated_into_their_places),
         TEST(launches_go_by_no_table),
+        TEST(second_kernels_begin_early),
         TEST(kernels_by_page_group_and_queries),
         TEST(programs_of_two_kernels_are_cached),
         TEST(fewer_keys_are_split_more),
