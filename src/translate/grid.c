@@ -5,7 +5,7 @@
  * the launch has blocks for the most that the table may say, and those past the end leave at
  * once.
  */
-#include "translate/emit.h"
+#include "translate/walk.h"
 
 #include <limits.h>
 
@@ -17,7 +17,7 @@ static bool is_known(emit *t, const tl_walk *walk) {
 
 void emit_plan_grid(emit *t) {
     int count = t->model->grid ? t->model->grid->grid.count : 0;
-    bool is_plain = t->plan->grid_kind == FTL_GRID_PLAIN && !t->is_async;
+    bool is_plain = t->plan->grid_kind == FTL_GRID_PLAIN;
     ftl_formula *walks = arena_array(t->memory, ftl_formula, count + 1);
     for (int i = 0; i < count; i++) {
         const tl_walk *walk = &t->model->grid->grid.items[i];
@@ -100,6 +100,25 @@ static void decode_grid(emit *t, const char *block, bool leaves) {
     emit_text(t, "%sunsigned tile = %s;", count == 1 ? "const " : "", block);
     for (int i = 0; i < count; i++) decode_number(t, i);
     for (int i = 0; i < count; i++) decode_ragged(t, i, leaves);
+}
+
+bool walk_is_ragged(emit *t) {
+    for (int i = 0; t->model->grid && i < t->model->grid->grid.count; i++)
+        if (!is_known(t, &t->model->grid->grid.items[i])) return true;
+    return false;
+}
+
+void walk_decode_ragged(emit *t, const char *number) {
+    decode_grid(t, number, false);
+}
+
+void walk_leave_ragged(emit *t) {
+    int names = t->names.count;
+    if (!walk_is_ragged(t)) return;
+    emit_open(t, "{");
+    decode_grid(t, "blockIdx.x", true);
+    emit_close(t);
+    t->names.count = names;
 }
 
 void emit_grid(emit *t) {

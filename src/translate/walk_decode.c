@@ -219,7 +219,8 @@ void walk_define_tiles(emit *t) {
     t->names.count = names;
     emit_header(t, t->model->grid);
     emit_open(t, "const auto tile_at = [&](int number) FTL_INLINE {");
-    if (section >= 0 && section + 1 < t->model->grid->grid.count) decode_sections(t, section);
+    if (walk_is_ragged(t)) walk_decode_ragged(t, "(unsigned)number");
+    else if (section >= 0 && section + 1 < t->model->grid->grid.count) decode_sections(t, section);
     else decode_walks(t, STR("number"), 0, t->model->grid->grid.count);
     emit_text(t, "return tile_of(%.*s);", STR_ARGS(walk_names(t, "")));
     close_function(t);
