@@ -143,7 +143,20 @@ static void try_panels(search *s, cost_choice *choice) {
     }
 }
 
+/* Are the tiles that copies bring boxes of tensors, each in one page, or in each of its pages? */
+static bool are_boxes(const search *s, const cost_choice *choice) {
+    const place_plan *plan = &s->model->plan;
+    for (int i = 0; i < plan->count; i++) {
+        const tiles_tile *tile = plan->roles[i].tile;
+        bool is_copied = plan->roles[i].in_shared && tile->from_global;
+        int64_t rows = (int64_t)cost_value(choice, s->model->extents[i][0]);
+        if (is_copied && !warpgroups_copies_boxes(s->r, tile->first, rows)) return false;
+    }
+    return true;
+}
+
 static void try_groups(search *s, cost_choice *choice) {
+    if (!are_boxes(s, choice)) return;
     for (int64_t count = 1; count <= WARPGROUPS_MAX; count++) {
         if (s->pinned_warpgroups > 0 && count != s->pinned_warpgroups) continue;
         choice->warpgroups = count;

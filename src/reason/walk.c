@@ -55,6 +55,13 @@ static void delay_stores(reason *r, tl_statement *walk) {
     }
 }
 
+bool walk_goes_by_tile(reason *r, const tl_statement *copy) {
+    const tl_axes *axes = tiles_tensor(r->kernel, edit_copied_tensor(copy));
+    for (int i = 0; axes && i < axes->count; i++)
+        if (scalar_depends_on_tile(r, axes->items[i].extent)) return true;
+    return false;
+}
+
 /* --- the grid --------------------------------------------------------------------------------- */
 
 static bool has_uneven_tiles(const tl_statement *grid) {
@@ -104,6 +111,7 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
     for (tl_statement *s = load->role.body.first; s; s = tl_next(s, load)) {
         tl_statement *loop = s->kind == TL_COPY ? edit_loop_of(s) : NULL;
         if (!loop || loop->loop.is_grid_walk) continue;
+        if (walk_goes_by_tile(r, s)) return; /* not known before the grid */
         reason_list(r, &bytes, " + ", "%.*s", STR_ARGS(matrix_bytes(r, s)));
         shared_by = sharers(grid, s);
         for (int i = 0; i < grid->grid.count; i++)
@@ -142,11 +150,21 @@ static void choose_grid(reason *r, tl_statement *load) {
     if (has_uneven_tiles(grid) && reason_decided(r, 1, "sections")) write_sections(r, grid, load);
 }
 
+/* Does a table say how many tiles a walk has? */
+static bool is_ragged(reason *r) {
+    const tl_statement *grid = scalar_grid(r->kernel);
+    for (int i = 0; grid && i < grid->grid.count; i++)
+        if (scalar_depends_on_tile(r, grid->grid.items[i].extent)) return true;
+    return false;
+}
+
 bool reason_walk(reason *r) {
     tl_statement *math = warpgroups_role(r->kernel);
     tl_statement *load = math ? r->kernel->body.first : NULL;
     while (load && (load->kind != TL_ROLE || load == math)) load = load->next;
-    if (load) {
+    if (load && is_ragged(r)) {
+        reason_decide(r, "grid", "a block has one tile: a table says how many there are");
+    } else if (load) {
         choose_grid(r, load);
         const char *tile = reason_fresh_z(r, "tile");
         tl_statement *loads = wrap(r, load, tile), *walk = wrap(r, math, tile);
