@@ -331,7 +331,7 @@ typedef struct selection {
     search_met *pairs;        /* by outcome: what was met beside it */
     bool *is_chosen;
     search_met all_ways; /* the outcomes beside which tables went through all ways */
-    search_met mixed;    /* the long loops in which votes went through mixed ones */
+    search_met mixed; /* the loops, by how often they ran, in which votes went through mixed ones */
     int patterns, sets;
     LIST(extents_run) runs;
 } selection;
@@ -388,29 +388,34 @@ static void add_runs(selection *c, const candidate *chosen, int from, int to) {
         list_push(c->e->s->memory, &c->runs, run);
 }
 
-/* Does a loop around the place run its longest here, as in no set that is noted? Notes it. */
-static bool adds_long_loop(const selection *c, const search_point *place, const search_met *met,
-                           search_met *noted) {
+/* Does a loop around the place run as often here as in no set that is noted; its longest, where
+ * 'longest' asks for that, or at all? Notes it.
+ */
+static bool adds_loop(const selection *c, const search_point *place, const search_met *met,
+                      bool longest, search_met *noted) {
     const search_goals *g = &c->e->s->goals;
     bool adds = false;
     for (int at = place->parent; at >= 0; at = g->points.items[at].parent) {
         const search_point *loop = &g->points.items[at];
-        int longest = loop->first + loop->count - 1;
-        if (loop->step->kind != STEP_FOR || !loop->count || !has(met, longest)) continue;
-        adds |= !has(noted, longest);
-        noted->words[longest / 64] |= UINT64_C(1) << longest % 64;
+        if (loop->step->kind != STEP_FOR) continue;
+        for (int k = longest ? loop->count - 1 : 1; k >= 0 && k < loop->count; k++) {
+            int outcome = loop->first + k;
+            if (!has(met, outcome)) continue;
+            adds |= !has(noted, outcome);
+            noted->words[outcome / 64] |= UINT64_C(1) << outcome % 64;
+        }
     }
     return adds;
 }
 
-/* The first sets, and the first in which a loop around a vote runs its longest. */
+/* The first sets, and of those in which a loop around a vote runs so often the first. */
 static bool is_mixed(selection *c, const search_met *met) {
     const search_goals *g = &c->e->s->goals;
     bool adds = c->sets++ < MIXED_SETS;
     for (int i = 0; i < g->points.count; i++) {
         const search_point *p = &g->points.items[i];
         if (p->choice || p->step->kind != STEP_IF || !p->step->depends_on_data) continue;
-        adds |= adds_long_loop(c, p, met, &c->mixed);
+        adds |= adds_loop(c, p, met, false, &c->mixed);
     }
     return adds;
 }
@@ -434,7 +439,7 @@ static bool adds_long_walk(selection *c, const search_met *met) {
         bool asks =
             p->asks_table || (!p->choice && p->step->kind == STEP_IF &&
                               extents_asks_table(e->s->x, p->step->statement->branch.condition));
-        if (asks) adds |= adds_long_loop(c, p, met, &c->all_ways);
+        if (asks) adds |= adds_loop(c, p, met, true, &c->all_ways);
     }
     return adds;
 }
