@@ -59,8 +59,9 @@ bool reason_boxes(reason *r) {
     tl_statement *load = load_role(r->kernel);
     diag_list ignored;
     int count = 0;
-    if (load) reason_bind_alone(r, &ignored);
-    for (tl_statement *s = load ? load->role.body.first : NULL, *next; s; s = next) {
+    if (!load || !warpgroups_copy_views(r)) return true;
+    reason_bind_alone(r, &ignored);
+    for (tl_statement *s = load->role.body.first, *next; s; s = next) {
         ragged end;
         next = tl_next(s, load);
         if (!edit_is_fill(s) || !read_ragged(r, s, &end)) continue;

@@ -30,6 +30,7 @@ typedef struct search {
     /* Asked for by each of many thousand candidates: read once. 0: open, but -1 for the last. */
     int64_t *pinned_stages, pinned_casts, pinned_panels, pinned_ahead; /* the first by tile */
     ways_list ways;
+    bool is_padded; /* lengths are those that warpgroups can contract */
     int way; /* of the cuts into tiles, which one is to be chosen: those before it were refused */
     ways_candidate nearest; /* the one that misses the budget by least, for the message */
     bool has_nearest;
@@ -220,6 +221,7 @@ static bool try_padded(search *s) {
     try_sizes(s, &choice, 0, true);
     if (s->ways.kept_count > 0) {
         warpgroups_explain_padding(s->r, &padding);
+        s->is_padded = padding.axes.count > 0;
         return true;
     }
     warpgroups_unpad(s->r, &padding);
@@ -295,6 +297,26 @@ static bool try_bytes(search *s) {
     return read_model(s);
 }
 
+static void try_blocks(search *s);
+
+/* A warpgroup alone has no other whose elements run beside its products, as two blocks of warps on
+ * a multiprocessor have: there both classes are asked.
+ */
+static void prefer_warps(search *s) {
+    const ways_candidate *best = &s->ways.kept[0];
+    search others = *s;
+    if (best->choice.warpgroups != 1 || s->is_padded) return;
+    others.ways = (ways_list){.wants_cuts = s->ways.wants_cuts};
+    try_blocks(&others);
+    const ways_candidate *other = &others.ways.kept[0];
+    if (others.ways.kept_count == 0 || other->result.tflops <= best->result.tflops) return;
+    reason_decide(s->r, "class",
+                  "warps issue their products themselves: predicted are %.0f TFLOPS, of one "
+                  "warpgroup, which computes alone, %.0f",
+                  other->result.tflops, best->result.tflops);
+    s->ways = others.ways;
+}
+
 /* Tries warpgroups where they may be. False when they are pinned and cannot be. */
 static bool choose_class(search *s) {
     reason *r = s->r;
@@ -313,6 +335,7 @@ static bool choose_class(search *s) {
         return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
     if (!why) {
         if (!try_padded(s)) return false;
+        if (s->ways.kept_count > 0 && !is_pinned) prefer_warps(s);
         if (s->ways.kept_count > 0) return true;
         why = "no tile sizes fit: warpgroups take 64 rows each, contracted lengths that are "
               "multiples of 16, and others that are multiples of 8 up to 256";

@@ -7,17 +7,27 @@ enum {
     REGISTER_UNIT = 8, /* setmaxnreg takes multiples of it */
     REGISTERS_MOST = 240,
     LOAD_REGISTERS = 40,
-    LOAD_REGISTERS_OF_MANY = 32, /* where three warpgroups compute */
-    LOAD_REGISTERS_LEAST = 24,   /* where sums have two places: the most for the others */
-    ROWS_MOST = 256,             /* of a tile */
-    BOXES_MOST = 16,             /* of a tile whose rows lie in several pages */
+    LOAD_REGISTERS_OF_MANY = 32,  /* where three warpgroups compute */
+    LOAD_REGISTERS_LEAST = 24,    /* where sums have two places: the most for the others */
+    LOAD_REGISTERS_OF_VIEWS = 96, /* beside one warpgroup, which cannot have all of the others */
+    ROWS_MOST = 256,              /* of a tile */
+    BOXES_MOST = 16,              /* of a tile whose rows lie in several pages */
 };
 
 int warpgroups_step(const reason *r) {
     return WARPGROUP_STEP_BYTES / (tiles_multiplies_bytes(r->kernel) ? 1 : 2);
 }
 
+bool warpgroups_copy_views(const reason *r) {
+    tl_tensor t;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_fill(s) && tl_find_tensor(r->kernel, s->copy.what->text, &t) && t.view)
+            return true;
+    return false;
+}
+
 int warpgroups_load_registers(const reason *r, int64_t count) {
+    if (count == 1 && warpgroups_copy_views(r)) return LOAD_REGISTERS_OF_VIEWS;
     if (count >= WARPGROUPS_MAX) return LOAD_REGISTERS_OF_MANY;
     return tiles_multiplies_bytes(r->kernel) ? LOAD_REGISTERS_LEAST : LOAD_REGISTERS;
 }

@@ -270,7 +270,8 @@ static int open_down(lines *x) {
         return 1;
     }
     if (units) emit_loop(t, "section", down / units);
-    emit_text(t, "#pragma unroll %d", UNROLLED);
+    bool is_looked_up = x->address.is_selected || (!x->address.row_affine && !units);
+    emit_text(t, "#pragma unroll %d", is_looked_up ? 1 : UNROLLED);
     if (units)
         emit_open(t, "for (int down = %d * section; down < %d * section + %d; down++) {", units,
                   units, units);
