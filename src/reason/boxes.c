@@ -26,7 +26,8 @@ static bool read_ragged(reason *r, const tl_statement *copy, ragged *out) {
     tl_expr *whole = tl_quote_expr(r->memory, "floor(%s/%s)",
                                    edit_factor_text(r->memory, axes->items[box.tile_axis].extent),
                                    edit_factor_text(r->memory, copy->copy.shape.items[0]));
-    out->whole = scalar_name(r, whole, "whole", "tiles before this one end within their view");
+    const char *name = reason_say(r, "whole_%.*s", STR_ARGS(tl_axis_index(axes, box.tile_axis)));
+    out->whole = scalar_name(r, whole, name, "tiles before this one end within their view");
     out->at = edit_text(r->memory, copy->copy.place.items[box.tile_axis].at);
     return true;
 }

@@ -136,10 +136,18 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
         share / 1000000, most);
 }
 
+/* Does a table say how many tiles a walk has? */
+static bool is_ragged(reason *r, const tl_statement *grid) {
+    for (int i = 0; i < grid->grid.count; i++)
+        if (scalar_depends_on_tile(r, grid->grid.items[i].extent)) return true;
+    return false;
+}
+
 static void choose_grid(reason *r, tl_statement *load) {
     tl_statement *grid = scalar_grid(r->kernel);
     if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
-    int64_t dynamic = reason_decided(r, has_uneven_tiles(grid), "dynamic");
+    bool is_uneven = has_uneven_tiles(grid) || is_ragged(r, grid);
+    int64_t dynamic = reason_decided(r, is_uneven, "dynamic");
     grid->grid.kind = dynamic ? TL_GRID_DYNAMIC : TL_GRID_PERSISTENT;
     grid->comment = dynamic ? STR("each block takes the next tile that is free")
                             : STR("each block walks its tiles in turn");
@@ -150,21 +158,11 @@ static void choose_grid(reason *r, tl_statement *load) {
     if (has_uneven_tiles(grid) && reason_decided(r, 1, "sections")) write_sections(r, grid, load);
 }
 
-/* Does a table say how many tiles a walk has? */
-static bool is_ragged(reason *r) {
-    const tl_statement *grid = scalar_grid(r->kernel);
-    for (int i = 0; grid && i < grid->grid.count; i++)
-        if (scalar_depends_on_tile(r, grid->grid.items[i].extent)) return true;
-    return false;
-}
-
 bool reason_walk(reason *r) {
     tl_statement *math = warpgroups_role(r->kernel);
     tl_statement *load = math ? r->kernel->body.first : NULL;
     while (load && (load->kind != TL_ROLE || load == math)) load = load->next;
-    if (load && is_ragged(r)) {
-        reason_decide(r, "grid", "a block has one tile: a table says how many there are");
-    } else if (load) {
+    if (load) {
         choose_grid(r, load);
         const char *tile = reason_fresh_z(r, "tile");
         tl_statement *loads = wrap(r, load, tile), *walk = wrap(r, math, tile);

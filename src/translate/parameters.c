@@ -470,7 +470,6 @@ void emit_prologue(emit *t) {
             if (s->kind == TL_LET) emit_bindings(t, s, true);
         }
         emit_declare_shared(t);
-        walk_leave_ragged(t);
         walk_define_tiles(t);
         return;
     }

@@ -169,6 +169,7 @@ void emit_open_walk(emit *t, const tl_block *body) {
     emit_open(t, "while (tile_number < args.tiles) {");
     if (!w->asks_next)
         emit_declare(t, STR("tile"), "const tile_place tile = tile_at(tile_number);");
+    if (walk_is_ragged(t)) emit_open(t, "if (tile_exists(tile)) {");
 }
 
 void emit_walk_before(emit *t, const tl_statement *s) {
@@ -193,11 +194,14 @@ void emit_walk_after(emit *t, const tl_statement *s) {
 void emit_close_walk(emit *t) {
     t->walk.body = NULL;
     if (!is_resident(t)) return;
+    bool is_ragged = walk_is_ragged(t);
+    if (is_ragged && t->walk.asks_first) emit_text(t, "is_first = false;");
+    if (is_ragged) emit_close(t);
     if (!t->walk.found_next) find_next(t);
     emit_text(t, "tile_number = tile_next;");
     if (t->walk.is_pending) find_indices(t);
     if (t->walk.asks_next) emit_text(t, "tile = next;");
-    if (t->walk.asks_first) emit_text(t, "is_first = false;");
+    if (!is_ragged && t->walk.asks_first) emit_text(t, "is_first = false;");
     emit_close(t);
     walk_end_fetching(t);
 }

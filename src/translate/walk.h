@@ -34,11 +34,11 @@ void walk_end_fetching(emit *t); /* after the block's last tile */
 /* walk.c: does a statement of the block ask that? */
 bool walk_asks(const tl_block *body, tl_function function);
 
-/* grid.c: is a walk as long as a table says? Then a block has one tile: it leaves at once where the
- * walk is shorter; indices from a tile's number.
+/* grid.c: is a walk as long as a table says? Its indices from a tile's number; the condition that
+ * there is the tile at hand, as text: the function tile_exists of the text answers it.
  */
 bool walk_is_ragged(emit *t);
-void walk_leave_ragged(emit *t);
 void walk_decode_ragged(emit *t, const char *number);
+str walk_existence(emit *t);
 
 #endif

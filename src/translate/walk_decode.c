@@ -197,6 +197,19 @@ static void note_members(emit *t, int from, int members_line) {
         emit_format(t, "struct tile_place { %.*s};", STR_ARGS(members));
 }
 
+/* Blocks that have a tile each leave where there is none. */
+static void define_existence(emit *t) {
+    int names = t->names.count;
+    for (int i = 0; i < t->walk.own_names.count; i++)
+        list_push(t->memory, &t->names, t->walk.own_names.items[i]);
+    emit_open(t, "const auto tile_exists = [&](const tile_place &tile) FTL_INLINE {");
+    emit_text(t, "return %.*s;", STR_ARGS(walk_existence(t)));
+    close_function(t);
+    t->names.count = names;
+    if (t->plan->grid_kind == FTL_GRID_PLAIN)
+        emit_text(t, "if (!tile_exists(tile_at((int)blockIdx.x))) return;");
+}
+
 void walk_define_tiles(emit *t) {
     int names = t->names.count, members = t->lines.count, section = section_of(t);
     if (!t->model->grid) return;
@@ -226,4 +239,5 @@ void walk_define_tiles(emit *t) {
     close_function(t);
     emit_about(t, NULL);
     t->names.count = names;
+    if (walk_is_ragged(t)) define_existence(t);
 }
