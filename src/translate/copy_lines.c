@@ -142,7 +142,8 @@ void lines_declare_pointer(lines *x, const char *name) {
     const emit_address *a = &x->address;
     if (x->is_gathered) return;
     int units = a->row_affine ? 0 : units_of_section(x);
-    if (units) declare_sections(x, name, units);
+    if (units && x->is_rolled) x->pointer = name;
+    else if (units) declare_sections(x, name, units);
     if (!a->row_affine) return;
     str pointer = emit_pointer(t, a, STR("row"), STR("column"));
     emit_text(t, "%.*s%s = %.*s;", STR_ARGS(a->pointer_type), name, STR_ARGS(pointer));
@@ -160,7 +161,7 @@ str lines_pointer(lines *x, const char *name) {
     }
     str text = str_from(name), stride = copy_factor(t, a->row_stride);
     if (units && x->is_rolled)
-        text = emit_format(t, "%.*s[section] + %d * (down - %d * section) * %.*s", STR_ARGS(text),
+        text = emit_format(t, "%.*s + %d * (down - %d * section) * %.*s", STR_ARGS(text),
                            s->row_step, units, STR_ARGS(stride));
     else if (units)
         text = emit_format(t, "%.*s[down / %d] + %d * (down %% %d) * %.*s", STR_ARGS(text), units,
@@ -261,6 +262,16 @@ static str whole_condition(lines *x) {
     return copy_both(t, rows, columns);
 }
 
+static void open_section(lines *x, int units) {
+    emit *t = x->t;
+    str row = place_text(t, "row", x->shape.row_step * units, "section");
+    str pointer = emit_pointer(t, &x->address, row, STR("column"));
+    emit_text(t, "#pragma unroll 1");
+    emit_open(t, "for (int section = 0; section < %d; section++) {", x->shape.down / units);
+    emit_text(t, "%.*s%s = %.*s;", STR_ARGS(x->address.pointer_type), x->pointer,
+              STR_ARGS(pointer));
+}
+
 /* Opens the loops over units that lie one below the other. How many it opened. */
 static int open_down(lines *x) {
     emit *t = x->t;
@@ -269,14 +280,16 @@ static int open_down(lines *x) {
         emit_loop(t, "down", down);
         return 1;
     }
-    if (units) emit_loop(t, "section", down / units);
+    if (x->pointer) open_section(x, units);
     bool is_looked_up = x->address.is_selected || (!x->address.row_affine && !units);
     emit_text(t, "#pragma unroll %d", is_looked_up ? 1 : UNROLLED);
-    if (units)
-        emit_open(t, "for (int down = %d * section; down < %d * section + %d; down++) {", units,
-                  units, units);
-    else emit_open(t, "for (int down = 0; down < %d; down++) {", down);
-    return units ? 2 : 1;
+    if (!x->pointer) {
+        emit_open(t, "for (int down = 0; down < %d; down++) {", down);
+        return 1;
+    }
+    emit_open(t, "for (int down = %d * section; down < %d * section + %d; down++) {", units, units,
+              units);
+    return 2;
 }
 
 void lines_loop(lines *x, lines_cut cut, lines_action *action) {

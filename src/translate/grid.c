@@ -107,8 +107,20 @@ bool walk_is_ragged(emit *t) {
     return false;
 }
 
-void walk_decode_ragged(emit *t, const char *number) {
-    decode_grid(t, number, false);
+bool walk_is_open(emit *t, int index) {
+    return !is_known(t, &t->model->grid->grid.items[index]);
+}
+
+str walk_part_of(emit *t, int index) {
+    return part_name(t, &t->model->grid->grid.items[index]);
+}
+
+str walk_numbers(emit *t, int index) {
+    return numbers_of(t, index);
+}
+
+void walk_place_ragged(emit *t) {
+    for (int i = 0; i < t->model->grid->grid.count; i++) decode_ragged(t, i, false);
 }
 
 str walk_existence(emit *t) {

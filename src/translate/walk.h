@@ -34,11 +34,15 @@ void walk_end_fetching(emit *t); /* after the block's last tile */
 /* walk.c: does a statement of the block ask that? */
 bool walk_asks(const tl_block *body, tl_function function);
 
-/* grid.c: is a walk as long as a table says? Its indices from a tile's number; the condition that
- * there is the tile at hand, as text: the function tile_exists of the text answers it.
+/* grid.c: is a walk as long as a table says? Then its part of a tile's number, of so many, is its
+ * index once the others are known.
  */
 bool walk_is_ragged(emit *t);
-void walk_decode_ragged(emit *t, const char *number);
+bool walk_is_open(emit *t, int index);
+str walk_part_of(emit *t, int index);
+str walk_numbers(emit *t, int index);
+void walk_place_ragged(emit *t);
+/* The condition that there is the tile at hand: the function tile_exists of the text answers it. */
 str walk_existence(emit *t);
 
 #endif
