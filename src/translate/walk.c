@@ -152,6 +152,12 @@ void emit_open_walk(emit *t, const tl_block *body) {
         emit_declare(t, STR("tile"), "const tile_place tile = tile_at((int)blockIdx.x);");
         return;
     }
+    if (walk_is_ragged(t) && (w->asks_more || w->asks_next)) {
+        emit_unsupported(t, t->role->range, STR("this walk"),
+                         "whether there is a next tile is not asked where a table says how many "
+                         "there are: let each tile end before the next one begins");
+        return;
+    }
     emit_text(t, "int tile_number = (int)blockIdx.x;");
     find_shadows(t);
     if (w->reads_early && walk_units(t)) {
