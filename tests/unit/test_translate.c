@@ -720,6 +720,37 @@ static void a_walk_that_looks_ahead(void **state) {
     done(&x, &source);
 }
 
+/* Resident blocks of a walk that a table measures: numbers past its end are skipped where they are
+ * fetched, and by a block whose own is one. Whether there is a next tile is not asked.
+ */
+static void resident_blocks_skip_what_is_no_tile(void **state) {
+    (void)state;
+    static const char store[] = "        Copy O (BM, dv) in coordinate";
+    translated x;
+    text_buffer source, asks;
+    translate_file(&x, "../reason/roles_paged_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(x.plan->grid_kind, FTL_GRID_DYNAMIC);
+    assert_int_equal(count(&x.cuda, "if (tile_exists(tile)) {"), 2); /* a role each */
+    assert_int_equal(
+        count(&x.cuda, "while (tile_fetched < args.tiles && !tile_exists(tile_at(tile_fetched)))"),
+        1);
+    /* Of the two pages of a tile each number is read before the wait for the slot. */
+    assert_int_equal(count(&x.cuda, "const int K_pool_number_"), 4);
+    assert_int_equal(count(&x.cuda, "const int V_pool_number_"), 4);
+    const char *at = strstr(source.data, store);
+    assert_non_null(at);
+    text_init(&asks, 1 << 20);
+    text_format(&asks,
+                "%.*s        if more(tile)\n            Compute Fill 0 and get m\n        end\n%s",
+                (int)(at - source.data), source.data, at);
+    done(&x, &source);
+    translate_text(&x, STR("asks"), text_str(&asks), "h200");
+    assert_false(x.ok);
+    assert_non_null(strstr(x.diags.first->message.data, "there is a next tile is not asked"));
+    done(&x, &asks);
+}
+
 /* Walks as long as a table says: blocks for the most that it may say, wherever the walk stands. */
 static void walks_of_tables(void **state) {
     (void)state;
@@ -1062,6 +1093,7 @@ int main(void) {
         cmocka_unit_test(writers_and_readers_meet),
         cmocka_unit_test(a_walk_that_looks_ahead),
         cmocka_unit_test(boxes_end_at_units),
+        cmocka_unit_test(resident_blocks_skip_what_is_no_tile),
         cmocka_unit_test(walks_of_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
