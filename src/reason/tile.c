@@ -331,6 +331,10 @@ static bool choose_class(search *s) {
                             (long long)s->pinned_warpgroups);
     if (!panel_bytes_are_known(r)) return false;
     const char *why = warpgroups_refusal(r, &s->model->plan);
+    /* Tiles of few rows share nothing that they read: many warps that wait for memory are faster.
+     */
+    if (!why && !is_pinned && cost_has_few_rows(s->model) && warpgroups_copy_views(r))
+        why = "rows are fewer than the 64 of a product of theirs";
     if (why && is_pinned)
         return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
     if (!why) {
