@@ -331,6 +331,7 @@ typedef struct selection {
     search_met *pairs;        /* by outcome: what was met beside it */
     bool *is_chosen;
     search_met all_ways; /* the outcomes beside which tables went through all ways */
+    search_met mixed; /* the loops, by how often they ran, in which votes went through mixed ones */
     int patterns, sets;
     LIST(extents_run) runs;
 } selection;
@@ -387,10 +388,42 @@ static void add_runs(selection *c, const candidate *chosen, int from, int to) {
         list_push(c->e->s->memory, &c->runs, run);
 }
 
+/* Does a loop around the place run as often here as in no set that is noted; its longest, where
+ * 'longest' asks for that, or at all? Notes it.
+ */
+static bool adds_loop(const selection *c, const search_point *place, const search_met *met,
+                      bool longest, search_met *noted) {
+    const search_goals *g = &c->e->s->goals;
+    bool adds = false;
+    for (int at = place->parent; at >= 0; at = g->points.items[at].parent) {
+        const search_point *loop = &g->points.items[at];
+        if (loop->step->kind != STEP_FOR) continue;
+        for (int k = longest ? loop->count - 1 : 1; k >= 0 && k < loop->count; k++) {
+            int outcome = loop->first + k;
+            if (!has(met, outcome)) continue;
+            adds |= !has(noted, outcome);
+            noted->words[outcome / 64] |= UINT64_C(1) << outcome % 64;
+        }
+    }
+    return adds;
+}
+
+/* The first sets, and of those in which a loop around a vote runs so often the first. */
+static bool is_mixed(selection *c, const search_met *met) {
+    const search_goals *g = &c->e->s->goals;
+    bool adds = c->sets++ < MIXED_SETS;
+    for (int i = 0; i < g->points.count; i++) {
+        const search_point *p = &g->points.items[i];
+        if (p->choice || p->step->kind != STEP_IF || !p->step->depends_on_data) continue;
+        adds |= adds_loop(c, p, met, false, &c->mixed);
+    }
+    return adds;
+}
+
 static void choose(selection *c, int number) {
     const candidate *chosen = &c->e->pool.items[number];
-    int ways = c->sets++ < MIXED_SETS ? c->patterns : c->patterns > 2 ? 2 : c->patterns;
-    add_runs(c, chosen, 0, ways);
+    int few = c->patterns > 2 ? 2 : c->patterns;
+    add_runs(c, chosen, 0, is_mixed(c, &chosen->met) ? c->patterns : few);
     c->is_chosen[number] = true;
     for (int w = 0; w < SEARCH_WORDS; w++) c->met.words[w] |= chosen->met.words[w];
     adds_pair(c, &chosen->met, true);
@@ -406,14 +439,7 @@ static bool adds_long_walk(selection *c, const search_met *met) {
         bool asks =
             p->asks_table || (!p->choice && p->step->kind == STEP_IF &&
                               extents_asks_table(e->s->x, p->step->statement->branch.condition));
-        if (!asks) continue;
-        for (int at = p->parent; at >= 0; at = g->points.items[at].parent) {
-            const search_point *loop = &g->points.items[at];
-            int longest = loop->first + loop->count - 1;
-            if (loop->step->kind != STEP_FOR || !loop->count || !has(met, longest)) continue;
-            adds |= !has(&c->all_ways, longest);
-            c->all_ways.words[longest / 64] |= UINT64_C(1) << longest % 64;
-        }
+        if (asks) adds |= adds_loop(c, p, met, true, &c->all_ways);
     }
     return adds;
 }

@@ -25,7 +25,8 @@ typedef struct cost_item {
     bool is_mask;       /* ELEMENTS: of a Mask */
     bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */
     int element_bytes;
-    bool has_even_rows; /* COPY: they begin at multiples of 32 bytes */
+    bool has_even_rows;          /* COPY: they begin at multiples of 32 bytes */
+    const tl_statement *of_view; /* COPY: of a view's tile into shared memory; else NULL */
     int loop_count;
     cost_extent loop_sizes[COST_LOOPS_MAX];
     double loop_lengths[COST_LOOPS_MAX];

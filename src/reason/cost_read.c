@@ -219,6 +219,9 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     int bytes = cost_raw_bytes(m, tile);
     it->element_bytes = bytes > 0 ? bytes : 4;
     it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);
+    tl_tensor t;
+    bool is_view = it->to_shared && tl_find_tensor(m->r->kernel, s->copy.what->text, &t) && t.view;
+    it->of_view = is_view ? s : NULL;
     m->makes_rows = m->makes_rows || cost_is_widened(m, tile) ||
                     (it->to_shared && has_listed_rows(m->r, s->copy.what->text));
 }

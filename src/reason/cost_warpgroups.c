@@ -12,6 +12,8 @@
 #include "reason/panels.h"
 #include "reason/warpgroups.h"
 
+#include "tl/boxes.h"
+
 #include <math.h>
 
 enum {
@@ -34,6 +36,7 @@ enum {
     CACHE_LINE_BYTES = 128,
     OPEN_BYTES_A_CLOCK = 256, /* of what open panels have past the ends of rows */
     TURN_BYTES_A_CLOCK = 64,  /* of tiles whose copies wait for one another between tiles */
+    BOX_CLOCKS = 30,          /* of a box that one thread issues, where a tile is several */
     LOOSE_BYTES_A_CLOCK = 10, /* of results that leave from registers, 4 bytes a lane */
 };
 
@@ -241,6 +244,16 @@ static copy_clocks uneven_copy(cost_line line, double rows, bool is_load) {
     return (copy_clocks){fmax(bytes, panels * UNEVEN_LOAD_CLOCKS), 0};
 }
 
+/* One thread issues a tile's boxes, after it has read where the pages are: a box for each panel of
+ * each page. A tile in one page has one for all panels.
+ */
+static double issue_clocks(const cost_item *it, cost_line line, double rows, const reason *r) {
+    tl_box box;
+    bool is_cut =
+        it->of_view && tl_box_of(r->kernel, it->of_view, (int)rows, &box) && box.rows < (int)rows;
+    return is_cut ? rows / box.rows * panels_of(line) * BOX_CLOCKS : 0;
+}
+
 static load add_up(const cost_model *m, const cost_choice *c) {
     const gpu *g = m->r->target;
     load all = {0};
@@ -268,7 +281,7 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             cost_line line = cost_line_of(m, c, it->tile);
             copy_clocks clocks =
                 it->has_even_rows ? even_copy(line, a) : uneven_copy(line, a, it->is_load);
-            if (it->is_load) all.cache += clocks.all * runs;
+            if (it->is_load) all.cache += fmax(clocks.all, issue_clocks(it, line, a, m->r)) * runs;
             /* A tile's beginning and end wait for it: nothing else of it is under way. */
             bool is_waited =
                 it->loop_count == 0 || (m->channel_count > 0 && it->tile == m->channels[0]);

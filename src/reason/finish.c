@@ -87,12 +87,15 @@ static tl_statement *find_room(reason *r, const tl_statement *store, int64_t byt
     return best;
 }
 
-/* A box that is stored reaches to the end of 16 bytes of a row, where the row may end before. */
+/* A box that is stored reaches to the end of 16 bytes of a row, where the row may end before; and
+ * to the tensor's end, where a view of it may.
+ */
 static bool may_store_boxes(reason *r, str name) {
     enum { BOX_BYTES = 16 };
     const tl_axes *axes = tiles_tensor(r->kernel, name);
+    tl_tensor t;
     int64_t length;
-    return axes && axes->count > 0 &&
+    return tl_find_tensor(r->kernel, name, &t) && !t.view && axes->count > 0 &&
            reason_known(r, axes->items[axes->count - 1].extent, &length) &&
            length * tl_type_bytes(tiles_tensor_type(r->kernel, name)) % BOX_BYTES == 0;
 }
@@ -205,7 +208,9 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
     reason_decide(r, "results", "%.*s leaves through shared memory, in %s, %s", STR_ARGS(name),
                   room ? reason_say(r, "the bytes of %.*s", STR_ARGS(room->allocate.names[0]))
                        : "bytes of its own",
-                  is_boxed ? "as boxes" : "by lines: a box must end with 16 bytes of a row");
+                  is_boxed
+                      ? "as boxes"
+                      : "by lines: a box must end with 16 bytes of a row, and with its tensor");
 }
 
 static void store_through_shared(reason *r, tl_statement *store) {
@@ -217,9 +222,7 @@ static void store_through_shared(reason *r, tl_statement *store) {
         store->copy.target || store->copy.target_kind == TL_ACCUMULATE || edit_loop_of(store))
         return;
     if (role->role.is_warpgroups) {
-        tl_tensor t;
-        bool is_output = tl_find_tensor(r->kernel, name, &t) && t.statement->kind == TL_OUTPUT;
-        if (is_output) store_by_tma(r, store, tile, type);
+        if (tiles_tensor(r->kernel, name)) store_by_tma(r, store, tile, type);
         return;
     }
     tl_statement *room = find_room(r, store, slot_bytes(r, tile, type, 0));

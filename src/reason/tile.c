@@ -30,6 +30,7 @@ typedef struct search {
     /* Asked for by each of many thousand candidates: read once. 0: open, but -1 for the last. */
     int64_t *pinned_stages, pinned_casts, pinned_panels, pinned_ahead; /* the first by tile */
     ways_list ways;
+    bool is_padded; /* lengths are those that warpgroups can contract */
     int way; /* of the cuts into tiles, which one is to be chosen: those before it were refused */
     ways_candidate nearest; /* the one that misses the budget by least, for the message */
     bool has_nearest;
@@ -143,7 +144,20 @@ static void try_panels(search *s, cost_choice *choice) {
     }
 }
 
+/* Are the tiles that copies bring boxes of tensors, each in one page, or in each of its pages? */
+static bool are_boxes(const search *s, const cost_choice *choice) {
+    const place_plan *plan = &s->model->plan;
+    for (int i = 0; i < plan->count; i++) {
+        const tiles_tile *tile = plan->roles[i].tile;
+        bool is_copied = plan->roles[i].in_shared && tile->from_global;
+        int64_t rows = (int64_t)cost_value(choice, s->model->extents[i][0]);
+        if (is_copied && !warpgroups_copies_boxes(s->r, tile->first, rows)) return false;
+    }
+    return true;
+}
+
 static void try_groups(search *s, cost_choice *choice) {
+    if (!are_boxes(s, choice)) return;
     for (int64_t count = 1; count <= WARPGROUPS_MAX; count++) {
         if (s->pinned_warpgroups > 0 && count != s->pinned_warpgroups) continue;
         choice->warpgroups = count;
@@ -207,6 +221,7 @@ static bool try_padded(search *s) {
     try_sizes(s, &choice, 0, true);
     if (s->ways.kept_count > 0) {
         warpgroups_explain_padding(s->r, &padding);
+        s->is_padded = padding.axes.count > 0;
         return true;
     }
     warpgroups_unpad(s->r, &padding);
@@ -282,6 +297,26 @@ static bool try_bytes(search *s) {
     return read_model(s);
 }
 
+static void try_blocks(search *s);
+
+/* A warpgroup alone has no other whose elements run beside its products, as two blocks of warps on
+ * a multiprocessor have: there both classes are asked.
+ */
+static void prefer_warps(search *s) {
+    const ways_candidate *best = &s->ways.kept[0];
+    search others = *s;
+    if (best->choice.warpgroups != 1 || s->is_padded) return;
+    others.ways = (ways_list){.wants_cuts = s->ways.wants_cuts};
+    try_blocks(&others);
+    const ways_candidate *other = &others.ways.kept[0];
+    if (others.ways.kept_count == 0 || other->result.tflops <= best->result.tflops) return;
+    reason_decide(s->r, "class",
+                  "warps issue their products themselves: predicted are %.0f TFLOPS, of one "
+                  "warpgroup, which computes alone, %.0f",
+                  other->result.tflops, best->result.tflops);
+    s->ways = others.ways;
+}
+
 /* Tries warpgroups where they may be. False when they are pinned and cannot be. */
 static bool choose_class(search *s) {
     reason *r = s->r;
@@ -296,10 +331,15 @@ static bool choose_class(search *s) {
                             (long long)s->pinned_warpgroups);
     if (!panel_bytes_are_known(r)) return false;
     const char *why = warpgroups_refusal(r, &s->model->plan);
+    /* Tiles of few rows share nothing that they read: many warps that wait for memory are faster.
+     */
+    if (!why && !is_pinned && cost_has_few_rows(s->model) && warpgroups_copy_views(r))
+        why = "rows are fewer than the 64 of a product of theirs";
     if (why && is_pinned)
         return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
     if (!why) {
         if (!try_padded(s)) return false;
+        if (s->ways.kept_count > 0 && !is_pinned) prefer_warps(s);
         if (s->ways.kept_count > 0) return true;
         why = "no tile sizes fit: warpgroups take 64 rows each, contracted lengths that are "
               "multiples of 16, and others that are multiples of 8 up to 256";

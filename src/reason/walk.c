@@ -55,6 +55,13 @@ static void delay_stores(reason *r, tl_statement *walk) {
     }
 }
 
+bool walk_goes_by_tile(reason *r, const tl_statement *copy) {
+    const tl_axes *axes = tiles_tensor(r->kernel, edit_copied_tensor(copy));
+    for (int i = 0; axes && i < axes->count; i++)
+        if (scalar_depends_on_tile(r, axes->items[i].extent)) return true;
+    return false;
+}
+
 /* --- the grid --------------------------------------------------------------------------------- */
 
 static bool has_uneven_tiles(reason *r, const tl_statement *grid, tl_statement *load) {
@@ -105,6 +112,7 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
     for (tl_statement *s = load->role.body.first; s; s = tl_next(s, load)) {
         tl_statement *loop = s->kind == TL_COPY ? edit_loop_of(s) : NULL;
         if (!loop || loop->loop.is_grid_walk) continue;
+        if (walk_goes_by_tile(r, s)) return; /* not known before the grid */
         reason_list(r, &bytes, " + ", "%.*s", STR_ARGS(matrix_bytes(r, s)));
         shared_by = sharers(grid, s);
         for (int i = 0; i < grid->grid.count; i++)
@@ -129,10 +137,17 @@ static void write_sections(reason *r, tl_statement *grid, tl_statement *load) {
         share / 1000000, most);
 }
 
+/* Does a table say how many tiles a walk has? */
+static bool is_ragged(reason *r, const tl_statement *grid) {
+    for (int i = 0; i < grid->grid.count; i++)
+        if (scalar_depends_on_tile(r, grid->grid.items[i].extent)) return true;
+    return false;
+}
+
 static void choose_grid(reason *r, tl_statement *load) {
     tl_statement *grid = scalar_grid(r->kernel);
     if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
-    bool is_uneven = has_uneven_tiles(r, grid, load);
+    bool is_uneven = has_uneven_tiles(r, grid, load) || is_ragged(r, grid);
     int64_t dynamic = reason_decided(r, is_uneven, "dynamic");
     grid->grid.kind = dynamic ? TL_GRID_DYNAMIC : TL_GRID_PERSISTENT;
     grid->comment = dynamic ? STR("each block takes the next tile that is free")

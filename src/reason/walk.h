@@ -14,6 +14,9 @@ void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wa
  */
 void walk_release_early(reason *r, tl_block *beginning, tl_statement *loop, tl_block *releases);
 
+/* Do lengths of what is copied differ from tile to tile of the grid? */
+bool walk_goes_by_tile(reason *r, const tl_statement *copy);
+
 bool walk_has_one_slot(const reason *r, str name);
 
 /* How the number of a loop's iterations moves with an index of the grid: 1 up, -1 down, 0 not known

@@ -1,19 +1,33 @@
 #include "reason/warpgroups.h"
 
+#include "tl/boxes.h"
+
 enum {
     WARPGROUP_THREADS = 128,
     REGISTER_UNIT = 8, /* setmaxnreg takes multiples of it */
     REGISTERS_MOST = 240,
     LOAD_REGISTERS = 40,
-    LOAD_REGISTERS_OF_MANY = 32, /* where three warpgroups compute */
-    LOAD_REGISTERS_LEAST = 24,   /* where sums have two places: the most for the others */
+    LOAD_REGISTERS_OF_MANY = 32,  /* where three warpgroups compute */
+    LOAD_REGISTERS_LEAST = 24,    /* where sums have two places: the most for the others */
+    LOAD_REGISTERS_OF_VIEWS = 96, /* beside one warpgroup, which cannot have all of the others */
+    ROWS_MOST = 256,              /* of a tile */
+    BOXES_MOST = 16,              /* of a tile whose rows lie in several pages */
 };
 
 int warpgroups_step(const reason *r) {
     return WARPGROUP_STEP_BYTES / (tiles_multiplies_bytes(r->kernel) ? 1 : 2);
 }
 
+bool warpgroups_copy_views(const reason *r) {
+    tl_tensor t;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_fill(s) && tl_find_tensor(r->kernel, s->copy.what->text, &t) && t.view)
+            return true;
+    return false;
+}
+
 int warpgroups_load_registers(const reason *r, int64_t count) {
+    if (count == 1 && warpgroups_copy_views(r)) return LOAD_REGISTERS_OF_VIEWS;
     if (count >= WARPGROUPS_MAX) return LOAD_REGISTERS_OF_MANY;
     return tiles_multiplies_bytes(r->kernel) ? LOAD_REGISTERS_LEAST : LOAD_REGISTERS;
 }
@@ -63,6 +77,12 @@ static const char *product_refusal(reason *r, const place_plan *plan, const tl_s
     return NULL;
 }
 
+bool warpgroups_copies_boxes(const reason *r, const tl_statement *copy, int64_t rows) {
+    tl_box box;
+    return copy->kind == TL_COPY && rows <= ROWS_MOST &&
+           tl_box_of(r->kernel, copy, (int)rows, &box) && rows / box.rows <= BOXES_MOST;
+}
+
 static const char *copy_refusal(reason *r, const place_plan *plan, const tl_statement *s) {
     const place_role *role = place_find(plan, edit_target_name(s));
     if (!role || !role->in_shared) return NULL;
@@ -70,10 +90,13 @@ static const char *copy_refusal(reason *r, const place_plan *plan, const tl_stat
     if (role->tile->narrow != TL_OPEN)
         return reason_say(r, "%.*s is %s: it widens in registers on its way to shared memory",
                           STR_ARGS(tensor), tl_type_name(role->tile->narrow));
-    tl_tensor t;
-    if (!tl_find_tensor(r->kernel, tensor, &t) || t.statement->kind != TL_INPUT)
-        return reason_say(r, "%.*s is a view: its tiles need not be boxes of a tensor",
-                          STR_ARGS(tensor));
+    tl_box box; /* of the largest tile: that of a smaller one has a common divisor, too */
+    if (!tl_box_of(r->kernel, s, ROWS_MOST, &box) || box.tensor->is_output)
+        return reason_say(r,
+                          "%.*s is a view whose tiles are no boxes of a tensor (where an index is "
+                          "divided, as by a page's length, the divisor must be a known multiple of "
+                          "%d)",
+                          STR_ARGS(tensor), TL_BOX_ROWS);
     if (is_under_branch(s))
         return reason_say(r, "%.*s is copied under a condition", STR_ARGS(tensor));
     return NULL;

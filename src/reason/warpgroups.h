@@ -21,6 +21,11 @@ enum {
  */
 const char *warpgroups_refusal(reason *r, const place_plan *plan);
 
+/* Does a Copy bring tiles of a view into shared memory? */
+bool warpgroups_copy_views(const reason *r);
+/* Does the Copy bring tiles of so many rows as boxes: one, or a few, each in a page of its own? */
+bool warpgroups_copies_boxes(const reason *r, const tl_statement *copy, int64_t rows);
+
 typedef struct warpgroups_padded {
     str index, name; /* of the axis; of the length that its tiles have */
     int64_t length, padded;

@@ -2,18 +2,16 @@
  * tensor, with index expressions put into one another; what is affine in the tile's rows becomes a
  * base and a stride, anything else is worked out row by row.
  */
+#include "tl/boxes.h"
 #include "translate/emit.h"
 
 enum { VIEW_DEPTH_MAX = 16 };
 
-/* One index of a tensor or view while it is followed. */
-typedef struct place {
-    emit_value value;    /* at the row and column asked for */
-    int64_t row, column; /* what it gains from one row or column to the next */
-    bool is_affine;      /* in rows */
-    int64_t multiple;    /* what divides it in every row, at column 0; 0: it is 0 there */
-    int64_t start;       /* the same, in the tile's first row */
-} place;
+/* The indices of a tensor or view while it is followed. */
+typedef struct places {
+    emit_value values[TL_AXES_MAX]; /* at the row and column asked for */
+    tl_course courses[TL_AXES_MAX];
+} places;
 
 typedef struct route {
     emit *t;
@@ -48,110 +46,22 @@ static str product_text(emit *t, emit_value v, str stride, bool is_short) {
                        STR_ARGS(stride));
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b, b = rest;
-    }
-    return a;
-}
-
-/* What the index names of a view stand for. */
-typedef struct meanings {
-    const emit_index *indices;
-    const place *places;
-    int count;
-    bool at_start; /* in the tile's first row alone */
-} meanings;
-
-/* What divides an index expression, as far as is known before launch; 0: it is 0. */
-static int64_t multiple_of(const tl_expr *e, const meanings *m, int depth) {
-    int64_t value;
-    if (depth > TL_HEIGHT_MAX) return 1;
-    if (tl_known_integer(e, &value)) return value == INT64_MIN ? 1 : value < 0 ? -value : value;
-    if (e->kind == TL_NEGATE) return multiple_of(e->left, m, depth + 1);
-    if (e->kind == TL_NAME) {
-        for (int i = 0; i < m->count; i++) {
-            if (!emit_uses_index(e, m->indices[i].name)) continue;
-            return m->at_start ? m->places[i].start : m->places[i].multiple;
-        }
-        const tl_symbol *s = e->symbol;
-        bool is_let = s && s->kind == TL_SYMBOL_CONSTANT && s->value;
-        return is_let ? multiple_of(s->value, &(meanings){0}, depth + 1) : 1;
-    }
-    bool sums = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
-    if (!sums && !(e->kind == TL_BINARY && e->operator== TL_TIMES)) return 1;
-    int64_t left = multiple_of(e->left, m, depth + 1);
-    int64_t right = multiple_of(e->right, m, depth + 1), product;
-    if (sums) return common_divisor(left, right);
-    return __builtin_mul_overflow(left, right, &product) ? 1 : product;
-}
-
-/* The most rows that divide the section, x where the tile begins, and n. */
-static int common_section(const route *r, const tl_expr *x, const tl_expr *n, const meanings *m) {
-    int64_t multiple = common_divisor(r->section, multiple_of(x, m, 0));
-    for (int rows = (int)multiple; rows > 1; rows--)
-        if (multiple % rows == 0 && emit_is_multiple(r->t, n, rows, 0)) return rows;
-    return 1;
-}
-
-/* What e gains from one of a section's rows to the next, where an index is folded: with x a
- * multiple of the section in the tile's first row, and n a multiple of it too, x/n is the same in
- * all of a section's rows and x % n gains one. So a page, or a group of heads, that is as long as
- * some tiles is a box, and a tile that lies in several pages is a box in each. Makes sections as
- * short as that takes.
- */
-static bool folded_gain(route *r, const tl_expr *e, const meanings *m, int index, int64_t *gain,
-                        int depth) {
-    int64_t a, b;
-    if (depth > TL_HEIGHT_MAX) return false;
-    if (emit_coefficient(e, m->indices[index].name, gain)) return true;
-    bool is_floor = e->kind == TL_CALL && e->function == TL_FUNCTION_FLOOR;
-    if (is_floor) return folded_gain(r, e->items[0], m, index, gain, depth + 1);
-    for (int i = 0; e->kind == TL_ELEMENT && i < e->item_count; i++) {
-        if (!folded_gain(r, e->items[i], m, index, gain, depth + 1) || *gain) return false;
-        if (i + 1 == e->item_count) return true;
-    }
-    if (e->kind != TL_BINARY) return false;
-    if (e->operator== TL_PLUS || e->operator== TL_MINUS) {
-        if (!folded_gain(r, e->left, m, index, &a, depth + 1) ||
-            !folded_gain(r, e->right, m, index, &b, depth + 1))
-            return false;
-        *gain = e->operator== TL_PLUS ? a + b : a - b;
-        return true;
-    }
-    bool divides = e->operator== TL_OVER && e->division != TL_DIVIDE_UP;
-    if (!divides && e->operator!= TL_MODULO) return false;
-    if (!folded_gain(r, e->left, m, index, &a, depth + 1) || a != 1) return false;
-    *gain = divides ? 0 : 1;
-    int section = common_section(r, e->left, e->right, m);
-    if (section == 1 && r->section > 1) return false;
-    r->section = section;
-    return true;
-}
-
 /* A box: one axis gains the rows, the contiguous one the columns, each one by one. */
-static void end_at_corner(route *r, const ftl_plan_tensor *tensor, const place *places) {
+static void end_at_corner(route *r, const ftl_plan_tensor *tensor, const places *at) {
     emit_corner *c = r->corner;
-    *c = (emit_corner){.tensor = (int)(tensor - r->t->plan->tensors),
-                       .count = tensor->axis_count,
-                       .row_axis = -1,
-                       .column_axis = -1};
-    for (int i = 0; i < tensor->axis_count; i++) {
-        const place *p = &places[i];
-        c->at[i] = p->value;
-        if (p->row || !p->is_affine) {
-            r->failed |= p->row != 1 || p->column || !p->is_affine || c->row_axis >= 0;
-            c->row_axis = i;
-        } else if (p->column) {
-            r->failed |= p->column != 1 || tensor->axes[i].stride_offset >= 0;
-            c->column_axis = i;
-        }
-    }
-    r->failed |= c->row_axis < 0 || c->column_axis < 0;
+    *c = (emit_corner){.tensor = (int)(tensor - r->t->plan->tensors), .count = tensor->axis_count};
+    for (int i = 0; i < tensor->axis_count; i++) c->at[i] = at->values[i];
+    r->failed |= !tl_box_axes(at->courses, c->count, &c->row_axis, &c->column_axis) ||
+                 tensor->axes[c->column_axis].stride_offset >= 0;
+    if (r->failed || !r->selected.length) return;
+    /* What is left out is a box before the tensor's beginning: all of it is 0. */
+    emit_value *row = &c->at[c->row_axis];
+    const char *format = emit_is_wide(*row) ? "(%.*s ? (int)(%.*s) : -%d)" : "(%.*s ? %.*s : -%d)";
+    row->text = emit_format(r->t, format, STR_ARGS(r->selected), STR_ARGS(row->text), r->section);
+    row->precedence = 16, row->low = -EMIT_SIZE_MAX, row->high = EMIT_SIZE_MAX;
 }
 
-static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
+static void end_at_tensor(route *r, const tl_symbol *s, const places *at) {
     emit *t = r->t;
     const ftl_plan_tensor *tensor = emit_plan_tensor(t, s->name);
     if (!tensor) {
@@ -159,22 +69,23 @@ static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
         return;
     }
     if (r->corner) {
-        end_at_corner(r, tensor, places);
+        end_at_corner(r, tensor, at);
         return;
     }
     r->out->symbol = s;
     r->out->type = s->parameter->parameter.type;
     r->row_affine = true;
     for (int i = 0; i < tensor->axis_count; i++) {
-        const place *p = &places[i];
+        const tl_course *p = &at->courses[i];
+        emit_value value = at->values[i];
         bool contiguous = tensor->axes[i].stride_offset < 0;
         str stride = emit_stride(t, tensor, i);
         if (contiguous) r->out->origin_multiple = p->multiple;
-        if (p->value.low != 0 || p->value.high != 0) {
-            r->offset = join(
-                t, r->offset,
-                contiguous ? emit_within(t, p->value, 12)
-                           : product_text(t, p->value, stride, tensor->axes[i].is_stride_short));
+        if (value.low != 0 || value.high != 0) {
+            r->offset =
+                join(t, r->offset,
+                     contiguous ? emit_within(t, value, 12)
+                                : product_text(t, value, stride, tensor->axes[i].is_stride_short));
         }
         if (!p->is_affine) r->row_affine = false;
         if (p->row) r->row_stride = join(t, r->row_stride, times(t, p->row, stride));
@@ -184,94 +95,74 @@ static void end_at_tensor(route *r, const tl_symbol *s, const place *places) {
     }
 }
 
-static void follow(route *r, const tl_symbol *s, const place *places, int depth);
+static void follow(route *r, const tl_symbol *s, const places *at, int depth);
 
 static void refuse_view(route *r, const tl_symbol *s, const char *why) {
     emit_unsupported(r->t, s->view->range, s->name, "%s", why);
     r->failed = true;
 }
 
-/* Of `select(CONDITION, T[...], 0)` the element; NULL where it is another form. */
-static const tl_expr *selected_element(const tl_expr *e) {
-    int64_t other;
-    bool selects = e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT && e->item_count == 3;
-    if (!selects || !tl_known_integer(e->items[2], &other) || other != 0) return NULL;
-    return e->items[1]->kind == TL_ELEMENT ? e->items[1] : NULL;
+static void select_where(route *r, const tl_expr *condition, const emit_scope *scope) {
+    emit_value v = emit_expression(r->t, condition, scope);
+    str text = emit_format(r->t, "(%.*s)", STR_ARGS(v.text));
+    r->selected = r->selected.length
+                      ? emit_format(r->t, "%.*s && %.*s", STR_ARGS(r->selected), STR_ARGS(text))
+                      : text;
 }
 
-/* Rows that the condition leaves out read 0. Each row is asked by itself. */
+/* Rows that the condition leaves out read 0. Each row is asked by itself; a box once for all of it.
+ */
 static void select_rows(route *r, const tl_symbol *s, const emit_scope *scope,
-                        const place *places) {
-    emit *t = r->t;
-    const tl_expr *condition = s->view->value->items[0];
-    for (int i = 0; i < scope->index_count; i++) {
-        if (places[i].column && emit_uses_index(condition, scope->indices[i].name)) {
+                        const tl_courses *of) {
+    const tl_expr *condition, *element = tl_shown_element(s->view, &condition);
+    tl_uniform uniform = {0};
+    for (int i = 0; i < of->count; i++) {
+        if (of->items[i].column && tl_uses_index(condition, of->names[i])) {
             refuse_view(r, s, "what it leaves out may depend on a tile's rows, not on its columns");
             return;
         }
     }
-    if (r->corner || r->t->failed) {
+    if (r->corner && !tl_box_selects(r->t->kernel, condition, element, of, &r->section, &uniform)) {
         r->failed = true;
         return;
     }
-    emit_value v = emit_expression(t, condition, scope);
-    str text = emit_format(t, "(%.*s)", STR_ARGS(v.text));
-    r->selected = r->selected.length
-                      ? emit_format(t, "%.*s && %.*s", STR_ARGS(r->selected), STR_ARGS(text))
-                      : text;
+    if (!r->corner) select_where(r, condition, scope);
+    for (int i = 0; i < uniform.count; i++) select_where(r, uniform.parts[i], scope);
 }
 
-static void follow_view(route *r, const tl_symbol *s, const place *places, int depth) {
+static void follow_view(route *r, const tl_symbol *s, const places *at, int depth) {
     emit *t = r->t;
-    const tl_binding *view = s->view;
-    const tl_expr *e = view->value, *element = e->kind == TL_ELEMENT ? e : selected_element(e);
-    if (!element || element->item_count > TL_AXES_MAX || depth > VIEW_DEPTH_MAX) {
+    const tl_axes *axes = &s->view->axes;
+    const tl_expr *condition, *e = tl_shown_element(s->view, &condition);
+    if (!e || e->item_count > TL_AXES_MAX || depth > VIEW_DEPTH_MAX) {
         refuse_view(r, s,
                     "only views of the forms TENSOR[...] and select(CONDITION, TENSOR[...], 0) can "
                     "be moved");
         return;
     }
     emit_index indices[TL_AXES_MAX] = {0};
-    place items[TL_AXES_MAX] = {0};
-    int count = view->axes.count;
-    for (int i = 0; i < count; i++)
-        indices[i] = (emit_index){tl_axis_index(&view->axes, i), places[i].value};
-    emit_scope scope = {.indices = indices, .index_count = count};
-    if (element != e) select_rows(r, s, &scope, places);
-    if (r->failed) return;
-    e = element;
-    meanings all = {indices, places, count, false}, first = {indices, places, count, true};
-    for (int i = 0; i < e->item_count; i++) {
-        items[i].value = emit_integer(t, e->items[i], &scope);
-        items[i].is_affine = true;
-        items[i].multiple = multiple_of(e->items[i], &all, 0);
-        items[i].start = multiple_of(e->items[i], &first, 0);
-        for (int k = 0; k < count; k++) {
-            int64_t factor;
-            if (!places[k].row && !places[k].column && places[k].is_affine) continue;
-            if (emit_coefficient(e->items[i], indices[k].name, &factor)) {
-                items[i].row += factor * places[k].row;
-                items[i].column += factor * places[k].column;
-                if (factor && !places[k].is_affine) items[i].is_affine = false;
-            } else if (places[k].row == 1 && !places[k].column && places[k].is_affine &&
-                       folded_gain(r, e->items[i], &first, k, &factor, 0)) {
-                items[i].row += factor;
-            } else if (places[k].column) {
-                emit_unsupported(t, e->items[i]->range, s->name,
-                                 "its columns do not lie side by side");
-                r->failed = true;
-            } else {
-                items[i].is_affine = false;
-            }
-        }
+    str names[TL_AXES_MAX] = {0};
+    for (int i = 0; i < axes->count; i++) {
+        names[i] = tl_axis_index(axes, i);
+        indices[i] = (emit_index){names[i], at->values[i]};
     }
-    follow(r, e->symbol, items, depth + 1);
+    emit_scope scope = {.indices = indices, .index_count = axes->count};
+    tl_courses of = {names, at->courses, axes->count};
+    places next = {0};
+    if (condition) select_rows(r, s, &scope, &of);
+    for (int i = 0; i < e->item_count && !r->failed; i++) {
+        next.values[i] = emit_integer(t, e->items[i], &scope);
+        if (tl_course_of(t->kernel, e->items[i], &of, &r->section, &next.courses[i])) continue;
+        emit_unsupported(t, e->items[i]->range, s->name, "its columns do not lie side by side");
+        r->failed = true;
+    }
+    if (!r->failed) follow(r, e->symbol, &next, depth + 1);
 }
 
-static void follow(route *r, const tl_symbol *s, const place *places, int depth) {
+static void follow(route *r, const tl_symbol *s, const places *at, int depth) {
     if (!s) r->failed = true;
-    else if (s->view) follow_view(r, s, places, depth);
-    else if (s->parameter) end_at_tensor(r, s, places);
+    else if (s->view) follow_view(r, s, at, depth);
+    else if (s->parameter) end_at_tensor(r, s, at);
     else r->failed = true;
 }
 
@@ -290,7 +181,7 @@ static emit_value spot_value(emit *t, const tl_place *at, int axis, emit_value e
 
 static int64_t spot_multiple(const tl_place *at, int axis, int tile_extent) {
     if (axis >= at->count || at->items[axis].is_all) return 0;
-    int64_t multiple = multiple_of(at->items[axis].at, &(meanings){0}, 0);
+    int64_t multiple = tl_divisor(at->items[axis].at);
     return at->items[axis].is_block ? multiple * tile_extent : multiple;
 }
 
@@ -326,21 +217,22 @@ static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *sym
 static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, str row,
                         str column) {
     emit *t = r->t;
-    place places[TL_AXES_MAX] = {0};
+    places at = {0};
     for (int i = 0; i < c->axes->count; i++) {
-        places[i] = (place){.value = c->origin[i], .is_affine = true};
         bool is_row = i == c->tile_axes[0], is_column = c->count == 2 && i == c->tile_axes[1];
         str more = is_row ? row : is_column ? column : (str){0};
-        if (more.length) {
-            places[i].value =
-                emit_sum(t, places[i].value,
+        at.values[i] = c->origin[i];
+        if (more.length)
+            at.values[i] =
+                emit_sum(t, at.values[i],
                          (emit_value){.text = more, .precedence = 12, .low = 0, .high = INT16_MAX});
-        }
-        places[i].row = is_row, places[i].column = is_column;
-        places[i].multiple = is_row ? 1 : c->multiple[i];
-        places[i].start = c->multiple[i];
+        at.courses[i] = (tl_course){.row = is_row,
+                                    .column = is_column,
+                                    .is_affine = true,
+                                    .multiple = is_row ? 1 : c->multiple[i],
+                                    .start = c->multiple[i]};
     }
-    follow(r, symbol, places, 0);
+    follow(r, symbol, &at, 0);
 }
 
 /* --- tiles that are before an end ------------------------------------------------------------- */
@@ -350,7 +242,7 @@ static bool rows_are_whole(const emit *t, const tl_statement *s, const coordinat
     int axis = c->tile_axes[0];
     const tl_expr *length = c->axes->items[axis].extent;
     if (axis >= at->count || at->items[axis].is_all || !at->items[axis].is_block) return false;
-    return emit_is_whole(t, s, at->items[axis].at, size, length);
+    return tl_is_whole(t->kernel, s, at->items[axis].at, size, length);
 }
 
 static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left,
@@ -359,7 +251,7 @@ static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, e
     emit_value extent = emit_integer(t, c->axes->items[axis].extent, NULL),
                origin = c->origin[axis];
     bool is_known = extent.low == extent.high && extent.low > 0;
-    *multiple = is_known ? common_divisor(extent.low, c->multiple[axis]) : 1;
+    *multiple = is_known ? tl_common_divisor(extent.low, c->multiple[axis]) : 1;
     *complete = origin.low >= 0 && origin.high <= extent.low - tile_extent;
     *left = emit_difference(t, extent, origin);
     if (!emit_is_wide(*left)) return;
@@ -428,43 +320,55 @@ bool emit_address_across(emit *t, const tl_statement *s, const emit_tile *tile, 
     return find_address(t, s, tile, true, out);
 }
 
-bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, emit_corner *out) {
+static bool refuse_box(emit *t, const tl_statement *s, const tl_symbol *symbol,
+                       const emit_tile *tile) {
+    const tl_symbol *base = symbol;
+    while (base && base->view) base = base->view_base;
+    if (t->failed) return false;
+    if (base == symbol)
+        return emit_unsupported(
+            t, s->range, symbol->name,
+            "the tile is no box of its tensor: columns of the contiguous axis, rows of one other");
+    return emit_unsupported(
+        t, s->range, symbol->name,
+        "the tile is no box of %.*s; where a view divides an index, or takes its rest, the divisor "
+        "and the tile's %d rows have to have a common divisor of %d or more (`where N %% %d == "
+        "0`), "
+        "and where the view may end within the tile, a condition has to leave that tile out",
+        base ? (int)base->name.length : 0, base ? base->name.data : "", tile->rows, TL_BOX_ROWS,
+        tile->rows);
+}
+
+/* The map clips at the tensor's end, not at that of a view of it. */
+static bool ends_with_tensor(emit *t, const tl_statement *s, const emit_tile *tile,
+                             const coordinate *c, const tl_axes *tensor, const emit_corner *at) {
+    emit_value left;
+    bool complete[2];
+    int64_t multiple;
+    const int axes[2] = {at->row_axis, at->column_axis}, sizes[2] = {tile->rows, tile->columns};
+    for (int i = 0; i < 2; i++) {
+        set_rest(t, c, i, sizes[i], &left, &complete[i], &multiple);
+        complete[i] |=
+            tl_expr_equal(c->axes->items[c->tile_axes[i]].extent, tensor->items[axes[i]].extent);
+    }
+    return (complete[0] || rows_are_whole(t, s, c, tile->rows)) && complete[1];
+}
+
+bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, int row,
+                    emit_corner *out) {
     emit_address ignored = {.statement = s};
     const tl_symbol *symbol = global_symbol(s);
     coordinate c;
     if (!symbol || tile->is_vector || !read_coordinate(t, s, symbol, tile, &c)) return false;
     route r = {.t = t, .out = &ignored, .section = tile->rows, .corner = out};
-    follow_from(&r, symbol, &c, (str){0}, (str){0});
-    r.failed |= r.section != tile->rows;
-    /* The map clips at the tensor's end, not at that of a view of it. */
+    follow_from(&r, symbol, &c, row ? emit_format(t, "%d", row) : (str){0}, (str){0});
+    out->rows = r.section;
+    r.failed |= r.section < tile->rows && r.section % TL_BOX_ROWS != 0;
     const tl_symbol *base = symbol;
     while (base && base->view) base = base->view_base;
-    if (!r.failed && base != symbol) {
-        int64_t multiple;
-        bool complete[2];
-        emit_value left;
-        set_rest(t, &c, 0, tile->rows, &left, &complete[0], &multiple);
-        set_rest(t, &c, 1, tile->columns, &left, &complete[1], &multiple);
-        complete[0] |= rows_are_whole(t, s, &c, tile->rows);
-        const tl_axes *axes = base ? base->axes : NULL;
-        bool same = axes && tl_expr_equal(c.axes->items[c.tile_axes[0]].extent,
-                                          axes->items[out->row_axis].extent);
-        r.failed = !complete[1] || !(complete[0] || same);
-    }
-    if (!r.failed) return true;
-    if (t->failed) return false;
-    if (base == symbol)
-        emit_unsupported(
-            t, s->range, symbol->name,
-            "the tile is no box of its tensor: columns of the contiguous axis, rows of one other");
-    else
-        emit_unsupported(t, s->range, symbol->name,
-                         "the tile is no box of %.*s; where a view divides an index, or takes its "
-                         "rest, a launch condition has to say that the divisor is a multiple of "
-                         "the tile's %d rows (`where N %% %d == 0`)",
-                         base ? (int)base->name.length : 0, base ? base->name.data : "", tile->rows,
-                         tile->rows);
-    return false;
+    if (!r.failed && base != symbol)
+        r.failed = !base || !base->axes || !ends_with_tensor(t, s, tile, &c, base->axes, out);
+    return !r.failed || refuse_box(t, s, symbol, tile);
 }
 
 static bool follow_again(route *r, const emit_address *a, emit_address *scratch, str row,

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { UNROLLED = 8 }; /* units of a thread, one below the other, where a loop is rolled up */
+
 /* The distribution of a copy that has no register tile: that of a tile `as lines`. By consecutive
  * rows a warp reads what it wrote itself; by turns all its lines lie alike in the swizzle, so that
  * one address serves them.
@@ -81,6 +83,7 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
         return copy_refuse(t, s, "its columns are no multiple of 16 bytes");
     x->shape = emit_shape_of(&x->layout, true);
     x->is_full = layout_is_full(&x->layout);
+    x->is_rolled = t->is_async && t->warps == 1 && s->copy.is_async && x->shape.down > UNROLLED;
     if (shared) {
         layout_fit fit = access_copy_make(&x->layout, &shared->store, 16, &x->access);
         bool widens = x->bytes == 1 && tl_type_bytes(shared->type) == 2;
@@ -139,7 +142,8 @@ void lines_declare_pointer(lines *x, const char *name) {
     const emit_address *a = &x->address;
     if (x->is_gathered) return;
     int units = a->row_affine ? 0 : units_of_section(x);
-    if (units) declare_sections(x, name, units);
+    if (units && x->is_rolled) x->pointer = name;
+    else if (units) declare_sections(x, name, units);
     if (!a->row_affine) return;
     str pointer = emit_pointer(t, a, STR("row"), STR("column"));
     emit_text(t, "%.*s%s = %.*s;", STR_ARGS(a->pointer_type), name, STR_ARGS(pointer));
@@ -156,7 +160,10 @@ str lines_pointer(lines *x, const char *name) {
                             place_text(t, "column", s->column_step, "across"));
     }
     str text = str_from(name), stride = copy_factor(t, a->row_stride);
-    if (units)
+    if (units && x->is_rolled)
+        text = emit_format(t, "%.*s + %d * (down - %d * section) * %.*s", STR_ARGS(text),
+                           s->row_step, units, STR_ARGS(stride));
+    else if (units)
         text = emit_format(t, "%.*s[down / %d] + %d * (down %% %d) * %.*s", STR_ARGS(text), units,
                            s->row_step, units, STR_ARGS(stride));
     else if (s->down > 1)
@@ -255,25 +262,56 @@ static str whole_condition(lines *x) {
     return copy_both(t, rows, columns);
 }
 
+static void open_section(lines *x, int units) {
+    emit *t = x->t;
+    str row = place_text(t, "row", x->shape.row_step * units, "section");
+    str pointer = emit_pointer(t, &x->address, row, STR("column"));
+    emit_text(t, "#pragma unroll 1");
+    emit_open(t, "for (int section = 0; section < %d; section++) {", x->shape.down / units);
+    emit_text(t, "%.*s%s = %.*s;", STR_ARGS(x->address.pointer_type), x->pointer,
+              STR_ARGS(pointer));
+}
+
+/* Opens the loops over units that lie one below the other. How many it opened. */
+static int open_down(lines *x) {
+    emit *t = x->t;
+    int down = x->shape.down, units = x->address.row_affine ? 0 : units_of_section(x);
+    if (!x->is_rolled) {
+        emit_loop(t, "down", down);
+        return 1;
+    }
+    if (x->pointer) open_section(x, units);
+    bool is_looked_up = x->address.is_selected || (!x->address.row_affine && !units);
+    emit_text(t, "#pragma unroll %d", is_looked_up ? 1 : UNROLLED);
+    if (!x->pointer) {
+        emit_open(t, "for (int down = 0; down < %d; down++) {", down);
+        return 1;
+    }
+    emit_open(t, "for (int down = %d * section; down < %d * section + %d; down++) {", units, units,
+              units);
+    return 2;
+}
+
 void lines_loop(lines *x, lines_cut cut, lines_action *action) {
     emit *t = x->t;
-    emit_loop(t, "down", x->shape.down);
+    int opened = open_down(x);
     if (x->shape.across > 1) emit_loop(t, "across", x->shape.across);
     if (!x->is_full) emit_open(t, "if (%.*s < %d) {", STR_ARGS(unit_row(x)), x->rows);
     action(x, cut);
     if (!x->is_full) emit_close(t);
     if (x->shape.across > 1) emit_close(t);
-    emit_close(t);
+    while (opened-- > 0) emit_close(t);
 }
 
 void lines_loop_to_ends(lines *x, lines_action *action) {
     emit *t = x->t;
     lines_cut cut = x->is_partial ? LINES_PART : LINES_OR_NONE;
-    if (x->address.is_selected) {
+    bool is_whole = x->address.rows_complete && x->address.columns_complete;
+    if (x->address.is_selected || (x->is_rolled && !is_whole)) {
         lines_loop(x, cut, action);
         return;
     }
-    if (x->address.rows_complete && x->address.columns_complete) {
+    if (is_whole) {
         lines_loop(x, LINES_WHOLE, action);
         return;
     }

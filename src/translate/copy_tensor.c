@@ -1,23 +1,27 @@
 /* Copies by TMA: one thread names a box of a tensor by its corner; the unit moves it. The launch
  * describes tensor and box in a map (plan.h). A tile of several panels is one box where the
  * tensor's rows are cut into panels by the map, else a box for each panel. The last one may reach
- * past the tile's columns: what it brings there is never read.
+ * past the tile's columns: what it brings there is never read. A tile whose rows lie in several
+ * pages is a box, or one for each panel, in each of them.
  */
+#include "tl/boxes.h"
 #include "translate/copy.h"
 
 #include <limits.h>
 
-enum { BOX_MAX = 256 };
+enum { BOX_MAX = 256, PARTS_MAX = BOX_MAX / TL_BOX_ROWS };
 
 typedef struct box {
     emit *t;
     const tl_statement *s;
     const emit_tile *tile;
-    emit_corner corner;
+    emit_corner *corners; /* by part of the tile's rows that is a box by itself */
+    int parts;
     const ftl_plan_tensor *tensor;
     int rows, columns; /* of one copy: columns of a panel */
     int panels;
-    bool is_whole; /* one copy takes all panels */
+    bool is_shared_out; /* each executor, or warp, moves rows of its own */
+    bool is_whole;      /* one copy takes all panels */
     ftl_plan_map map;
 } box;
 
@@ -33,14 +37,14 @@ static void add_dimension(box *x, int axis, int taken, int panel, bool is_number
 
 /* The length of the contiguous axis; negative: it is not known. */
 static int64_t known_length(const box *x) {
-    const ftl_formula *extent = &x->tensor->axes[x->corner.column_axis].extent;
+    const ftl_formula *extent = &x->tensor->axes[x->corners[0].column_axis].extent;
     bool known = extent->step_count == 1 && extent->steps[0].op == FTL_PUSH_INTEGER;
     return known ? extent->steps[0].integer : -1;
 }
 
 /* Is the contiguous axis known to be cut into whole panels? */
 static bool panels_are_whole(const box *x) {
-    emit_value at = x->corner.at[x->corner.column_axis];
+    emit_value at = x->corners[0].at[x->corners[0].column_axis];
     return known_length(x) >= 0 && known_length(x) % x->columns == 0 && at.low == at.high &&
            at.low % x->columns == 0;
 }
@@ -55,8 +59,21 @@ static bool ends_at_units(const box *x) {
  * stays where it is.
  */
 static bool ends_at_axis(const box *x) {
-    emit_value at = x->corner.at[x->corner.column_axis];
+    emit_value at = x->corners[0].at[x->corners[0].column_axis];
     return known_length(x) >= 0 && at.low + x->tile->columns >= known_length(x);
+}
+
+static bool find_corners(box *x, bool loads) {
+    emit *t = x->t;
+    int rows = x->tile->rows;
+    x->corners = arena_array(t->memory, emit_corner, PARTS_MAX);
+    if (!emit_corner_of(t, x->s, x->tile, 0, x->corners)) return false;
+    x->rows = x->corners[0].rows, x->parts = rows / x->rows;
+    if (x->parts > 1 && !loads) return refuse(x, "tma stores a tile that is one box");
+    if (x->parts > PARTS_MAX) return refuse(x, "tma moves tiles of up to 256 rows");
+    for (int part = 1; part < x->parts; part++)
+        if (!emit_corner_of(t, x->s, x->tile, part * x->rows, &x->corners[part])) return false;
+    return true;
 }
 
 static bool make_box(box *x, bool loads) {
@@ -64,8 +81,9 @@ static bool make_box(box *x, bool loads) {
     const emit_tile *tile = x->tile;
     if (!gpu_has(t->gpu, GPU_FEATURE_tma)) return refuse(x, "this GPU has no tma");
     if (tile->is_vector) return refuse(x, "tma moves matrices");
-    if (!emit_corner_of(t, x->s, tile, &x->corner)) return false;
-    x->tensor = &t->plan->tensors[x->corner.tensor];
+    if (!find_corners(x, loads)) return false;
+    const emit_corner *corner = x->corners;
+    x->tensor = &t->plan->tensors[corner->tensor];
     if (ftl_type_bytes(x->tensor->type) != (size_t)tl_type_bytes(tile->type) ||
         tile->store.by_columns)
         return refuse(x, "tma changes neither types nor the order of elements");
@@ -78,24 +96,24 @@ static bool make_box(box *x, bool loads) {
     int shares = 1;
     if (!loads && tile->bound->is_shared_out)
         shares = emit_is_by_warps(tile) ? t->now->warps : t->now->executors;
-    x->rows = tile->rows / shares;
+    x->rows /= shares, x->is_shared_out = shares > 1;
     x->panels = tile->store.panels > 1 ? tile->store.panels : 1;
     x->columns =
         tile->store.panels ? tile->store.pitch_bytes / tl_type_bytes(tile->type) : tile->columns;
-    int outer = x->corner.count - 2;
-    x->is_whole = x->panels > 1 && shares == 1 && outer + 3 <= FTL_MAP_RANK_MAX &&
+    int outer = corner->count - 2;
+    x->is_whole = x->panels > 1 && x->rows == tile->rows && outer + 3 <= FTL_MAP_RANK_MAX &&
                   panels_are_whole(x) && !shared_is_open(&tile->store);
     if (outer + 2 > FTL_MAP_RANK_MAX) return refuse(x, "a tensor map has at most 5 dimensions");
     if (x->rows > BOX_MAX || x->columns > BOX_MAX || x->panels > BOX_MAX)
         return refuse(x, "a box has at most 256 elements along an axis");
-    x->map = (ftl_plan_map){.name = x->tensor->name, .tensor = x->corner.tensor};
+    x->map = (ftl_plan_map){.name = x->tensor->name, .tensor = corner->tensor};
     x->map.swizzle_bytes =
         tile->store.swizzle_bytes > SHARED_UNIT_BYTES ? tile->store.swizzle_bytes : 0;
-    add_dimension(x, x->corner.column_axis, x->columns, x->is_whole ? x->columns : 0, false);
-    add_dimension(x, x->corner.row_axis, x->rows, 0, false);
-    if (x->is_whole) add_dimension(x, x->corner.column_axis, x->panels, x->columns, true);
-    for (int i = x->corner.count - 1; i >= 0; i--) {
-        if (i != x->corner.row_axis && i != x->corner.column_axis) add_dimension(x, i, 1, 0, false);
+    add_dimension(x, corner->column_axis, x->columns, x->is_whole ? x->columns : 0, false);
+    add_dimension(x, corner->row_axis, x->rows, 0, false);
+    if (x->is_whole) add_dimension(x, corner->column_axis, x->panels, x->columns, true);
+    for (int i = corner->count - 1; i >= 0; i--) {
+        if (i != corner->row_axis && i != corner->column_axis) add_dimension(x, i, 1, 0, false);
     }
     return true;
 }
@@ -138,14 +156,14 @@ static str sharer(const box *x) {
     return emit_is_by_warps(x->tile) ? STR("warp") : STR("executor");
 }
 
-static str corner_text(box *x, int dimension, int panel) {
+static str corner_text(box *x, int dimension, int part, int panel) {
     emit *t = x->t;
     const ftl_map_dimension *d = &x->map.dimensions[dimension];
-    emit_value at = x->corner.at[d->axis];
+    emit_value at = x->corners[part].at[d->axis];
     if (d->panel && !d->is_panel_number) return STR("0");
     if (d->is_panel_number && d->panel) return emit_constant(t, at.low / d->panel).text;
     if (dimension == 0) at = emit_sum(t, at, emit_constant(t, (int64_t)panel * x->columns));
-    if (dimension == 1 && x->rows < x->tile->rows) {
+    if (dimension == 1 && x->is_shared_out) {
         emit_value share = emit_product(t, emit_named(sharer(x), 0, x->tile->rows / x->rows),
                                         emit_constant(t, x->rows));
         at = emit_sum(t, at, share);
@@ -158,20 +176,21 @@ static str full_barrier(emit *t, const tl_statement *s, const emit_tile *tile) {
     return emit_barrier_of(t, s, tile, FACT_FULL, GENERATION_NEXT);
 }
 
-static void one_copy(box *x, bool loads, int panel) {
+static void one_copy(box *x, bool loads, int part, int panel) {
     emit *t = x->t;
     const emit_tile *tile = x->tile;
     str map = map_of(t, &x->map), at = {0};
     for (int i = 0; i < x->map.rank; i++)
-        at = emit_format(t, "%.*s, %.*s", STR_ARGS(at), STR_ARGS(corner_text(x, i, panel)));
+        at = emit_format(t, "%.*s, %.*s", STR_ARGS(at), STR_ARGS(corner_text(x, i, part, panel)));
     str place = emit_format(t, "shared + %.*s", STR_ARGS(emit_slot_place(t, tile, 0)));
-    if (panel) {
-        place = emit_format(t, "shared + (%.*s + %d)", STR_ARGS(emit_slot_place(t, tile, 0)),
-                            panel * (int)shared_panel_bytes(&tile->store));
-    }
+    int inside =
+        panel * (int)shared_panel_bytes(&tile->store) + part * x->rows * tile->store.pitch_bytes;
+    if (inside)
+        place =
+            emit_format(t, "shared + (%.*s + %d)", STR_ARGS(emit_slot_place(t, tile, 0)), inside);
     str slot = emit_slot_bytes(t, tile, loads ? GENERATION_NEXT : GENERATION_HELD, 1);
     if (slot.length) place = emit_format(t, "%.*s + %.*s", STR_ARGS(place), STR_ARGS(slot));
-    if (x->rows < tile->rows)
+    if (x->is_shared_out)
         place = emit_format(t, "%.*s + %.*s * %d", STR_ARGS(place), STR_ARGS(sharer(x)),
                             x->rows * tile->store.pitch_bytes);
     if (!loads) {
@@ -180,7 +199,7 @@ static void one_copy(box *x, bool loads, int panel) {
         return;
     }
     str full = full_barrier(t, x->s, tile);
-    if (!panel && tile->bound->by_threads) {
+    if (!inside && tile->bound->by_threads) {
         emit_text(t, "ftl_mbarrier_expect(%.*s, %.*s);", STR_ARGS(full),
                   STR_ARGS(emit_fact_of(t, tile, FACT_BYTES)));
     }
@@ -194,8 +213,8 @@ static void one_copy(box *x, bool loads, int panel) {
 static void make_corner_uniform(box *x) {
     emit *t = x->t;
     str tensor = emit_clean(t, str_from(x->tensor->name));
-    for (int i = 0; i < x->corner.count; i++) {
-        emit_value *at = &x->corner.at[i];
+    for (int i = 0; i < x->corners[0].count; i++) {
+        emit_value *at = &x->corners[0].at[i];
         if (at->low == at->high) continue;
         str name = emit_format(t, "%.*s_at_%d", STR_ARGS(tensor), i);
         str value =
@@ -226,12 +245,10 @@ static bool reads_table(str text) {
 /* A corner that a table gives, the number of a page, say, is read before the copy waits for its
  * slot, not after that, and once for all copies of a block that ask for it.
  */
-static void read_corner(box *x) {
+static void read_corner(box *x, emit_corner *corner) {
     emit *t = x->t;
-    for (int k = 0; k < t->numbers.count; k++) /* the same block once more: numbers are others */
-        if (t->numbers.items[k].by == x->s) t->numbers.count = 0;
-    for (int i = 0; i < x->corner.count; i++) {
-        emit_value *at = &x->corner.at[i];
+    for (int i = 0; i < corner->count; i++) {
+        emit_value *at = &corner->at[i];
         if (!reads_table(at->text)) continue;
         str value =
             emit_is_wide(*at) ? emit_format(t, "(int)(%.*s)", STR_ARGS(at->text)) : at->text;
@@ -252,6 +269,13 @@ static void read_corner(box *x) {
     }
 }
 
+static void read_corners(box *x) {
+    emit *t = x->t;
+    for (int k = 0; k < t->numbers.count; k++) /* the same block once more: numbers are others */
+        if (t->numbers.items[k].by == x->s) t->numbers.count = 0;
+    for (int part = 0; part < x->parts; part++) read_corner(x, &x->corners[part]);
+}
+
 void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, bool loads) {
     box x = {.t = t, .s = s, .tile = tile};
     if (!s->copy.is_async) {
@@ -268,11 +292,13 @@ void emit_tensor_copy(emit *t, const tl_statement *s, const emit_tile *tile, boo
     }
     /* Where threads fill the tile too, all of them arrive, and so wait until it is free. */
     bool all_arrive = loads && tile->bound->by_threads;
-    if (loads) read_corner(&x);
+    if (loads) read_corners(&x);
     if (all_arrive) emit_channel_acquire(t, s, tile);
     if (issuer.length) emit_open(t, "if (%.*s) {", STR_ARGS(issuer));
     if (loads && !all_arrive) emit_channel_acquire(t, s, tile);
-    for (int panel = 0; panel < (x.is_whole ? 1 : x.panels); panel++) one_copy(&x, loads, panel);
+    for (int part = 0; part < x.parts; part++)
+        for (int panel = 0; panel < (x.is_whole ? 1 : x.panels); panel++)
+            one_copy(&x, loads, part, panel);
     if (!loads) emit_text(t, "ftl_tma_store_commit();");
     if (all_arrive) {
         emit_else(t);

@@ -2,6 +2,8 @@
  */
 #include "translate/elements.h"
 
+#include "tl/boxes.h"
+
 #include <limits.h>
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -39,9 +41,9 @@ static str column_offset(emit *t, const emit_shape *s, int e) {
 
 bool elements_use(const tl_statement *s, str index) {
     if (!index.length) return false;
-    if (emit_uses_index(s->compute.condition, index)) return true;
+    if (tl_uses_index(s->compute.condition, index)) return true;
     for (int i = 0; i < s->compute.operand_count; i++) {
-        if (emit_uses_index(s->compute.operands[i].value, index)) return true;
+        if (tl_uses_index(s->compute.operands[i].value, index)) return true;
     }
     return false;
 }
@@ -175,9 +177,8 @@ static bool is_slanted(emit *t, const elements_mask *m, const tl_expr *e, bool f
     str names[2];
     int64_t left, right;
     elements_index_names(m->x, names);
-    if (!t->is_async || m->x->frame->shape.is_lines ||
-        !emit_coefficient(e->left, names[0], &left) ||
-        !emit_coefficient(e->right, names[0], &right))
+    if (!t->is_async || m->x->frame->shape.is_lines || !tl_index_factor(e->left, names[0], &left) ||
+        !tl_index_factor(e->right, names[0], &right))
         return false;
     l->slant = forward ? right - left : left - right;
     return l->slant != 0;
@@ -207,16 +208,16 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
     int64_t left, right;
     if (m->count == LIMITS_MAX || !names[1].length || has_table_or_tile(t, e) ||
         tl_expr_is_real(e->left) || tl_expr_is_real(e->right) ||
-        !emit_coefficient(e->left, names[1], &left) ||
-        !emit_coefficient(e->right, names[1], &right) ||
-        (left - right != 1 && left - right != -1) || is_constant(m, e)) {
+        !tl_index_factor(e->left, names[1], &left) ||
+        !tl_index_factor(e->right, names[1], &right) || (left - right != 1 && left - right != -1) ||
+        is_constant(m, e)) {
         return;
     }
     elements_limit *l = &m->limits[m->count++];
     bool forward = left - right == 1;
     l->test = e;
     l->operator= forward ? e->operator: tl_turned(e->operator);
-    l->by_row = emit_uses_index(e, names[0]);
+    l->by_row = tl_uses_index(e, names[0]);
     l->name = emit_format(t, "limit_%d", ++t->statement_number);
     emit_index indices[2] = {
         {names[0], emit_named(emit_format(t, "(%.*s + %.*s)", STR_ARGS(index_first(t, names[0])),

@@ -313,9 +313,6 @@ void emit_cute_layouts(emit *t, text_buffer *out);
 /* expression.c */
 emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope);
 emit_value emit_integer(emit *t, const tl_expr *e, const emit_scope *scope); /* must be one */
-/* 'a' times the index called 'name', plus what is free of it: false when it is not of that form. */
-bool emit_coefficient(const tl_expr *e, str name, int64_t *coefficient);
-bool emit_uses_index(const tl_expr *e, str name);
 
 /* values.c */
 emit_value emit_constant(emit *t, int64_t value);
@@ -461,13 +458,6 @@ void emit_fresh_place(emit *t, const tl_statement *s);
 /* How many tiles a walk has; the launch has checked that it fits an int. */
 emit_value emit_walk_extent(emit *t, const tl_walk *walk);
 
-/* multiples.c: is the length surely a multiple of n, by numbers and launch conditions? 'depth' 0.
- */
-bool emit_is_multiple(const emit *t, const tl_expr *e, int64_t n, int depth);
-/* Does tile number 'at' of that size surely end within the length, where s stands? */
-bool emit_is_whole(const emit *t, const tl_statement *s, const tl_expr *at, int64_t size,
-                   const tl_expr *length);
-
 /* address.c: where elements of tensors and views lie */
 typedef struct emit_address {
     str base;          /* pointer expression without row and column parts, parenthesised */
@@ -496,9 +486,13 @@ typedef struct emit_corner {
     int count;
     emit_value at[TL_AXES_MAX];
     int row_axis, column_axis; /* of the tensor; the others are single places */
+    int rows;                  /* of a box: the tile's, or of equal parts of it */
 } emit_corner;
-/* False, with the reason reported, where the tile is no box of its tensor. */
-bool emit_corner_of(emit *t, const tl_statement *copy, const emit_tile *tile, emit_corner *out);
+/* Of the box that begins with that row of the tile. False, with the reason reported, where the tile
+ * is no box of its tensor, nor are parts of it.
+ */
+bool emit_corner_of(emit *t, const tl_statement *copy, const emit_tile *tile, int row,
+                    emit_corner *out);
 /* Where a view leaves rows out: the condition under which this one is there, as text. */
 str emit_selected(emit *t, const emit_address *a, str row);
 /* Pointer to the element at row 'row' (relative to the tile) of an address, column text added. */

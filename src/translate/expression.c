@@ -1,4 +1,5 @@
 /* Expressions of TL as C: names, elements of tables, calls; division by its kind. */
+#include "tl/boxes.h"
 #include "translate/values.h"
 
 static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bool up) {
@@ -156,7 +157,7 @@ static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
 /* Elements of a tile past the end of an axis exist; those of a table do not. */
 static bool may_fall_outside(const tl_expr *item, const emit_scope *scope) {
     for (int i = 0; scope && i < scope->index_count; i++) {
-        if (scope->indices[i].name.length && emit_uses_index(item, scope->indices[i].name))
+        if (scope->indices[i].name.length && tl_uses_index(item, scope->indices[i].name))
             return true;
     }
     return false;
@@ -280,17 +281,4 @@ emit_value emit_integer(emit *t, const tl_expr *e, const emit_scope *scope) {
     if (!v.is_real) return v;
     emit_unsupported(t, e->range, tl_expr_text(t->memory, e), "an integer is needed here");
     return emit_constant(t, 0);
-}
-
-static bool is_not_index(void *context, const tl_expr *e) {
-    bool is_it = e->kind == TL_NAME && str_equal(e->text, *(const str *)context);
-    return !is_it || (e->symbol && e->symbol->kind != TL_SYMBOL_INDEX);
-}
-
-bool emit_uses_index(const tl_expr *e, str name) {
-    return !tl_visit(e, is_not_index, &name);
-}
-
-bool emit_coefficient(const tl_expr *e, str name, int64_t *coefficient) {
-    return tl_coefficient(e, is_not_index, &name, coefficient);
 }

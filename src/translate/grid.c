@@ -2,10 +2,10 @@
  * to its indices.
  *
  * A walk may be as long as a table says (`q_block in q_len/BM`, with a length per sequence). Then
- * the launch has blocks for the most that the table may say, and those past the end leave at
- * once.
+ * the launch has tiles for the most that the table may say. Blocks with a tile each leave at once
+ * where it is past the end; resident blocks go on to the next one.
  */
-#include "translate/emit.h"
+#include "translate/walk.h"
 
 #include <limits.h>
 
@@ -17,12 +17,11 @@ static bool is_known(emit *t, const tl_walk *walk) {
 
 void emit_plan_grid(emit *t) {
     int count = t->model->grid ? t->model->grid->grid.count : 0;
-    bool is_plain = t->plan->grid_kind == FTL_GRID_PLAIN && !t->is_async;
     ftl_formula *walks = arena_array(t->memory, ftl_formula, count + 1);
     for (int i = 0; i < count; i++) {
         const tl_walk *walk = &t->model->grid->grid.items[i];
         if (emit_formula(t, walk->extent, &walks[i])) continue;
-        if (is_plain && emit_most(t, walk->extent, &walks[i])) continue;
+        if (emit_most(t, walk->extent, &walks[i])) continue;
         emit_unsupported(t, walk->range, walk->name,
                          "how many tiles there are is not known at launch");
     }
@@ -140,6 +139,41 @@ static void decode_grid(emit *t, const char *block, bool begins) {
     for (int i = 0; i < count; i++) decode_number(t, i);
     if (begins) emit_wait_for_grids(t, false);
     for (int i = 0; i < count; i++) decode_ragged(t, i, begins);
+}
+
+bool walk_is_ragged(emit *t) {
+    for (int i = 0; t->model->grid && i < t->model->grid->grid.count; i++)
+        if (!is_known(t, &t->model->grid->grid.items[i])) return true;
+    return false;
+}
+
+bool walk_is_open(emit *t, int index) {
+    return !is_known(t, &t->model->grid->grid.items[index]);
+}
+
+str walk_part_of(emit *t, int index) {
+    return part_name(t, &t->model->grid->grid.items[index]);
+}
+
+str walk_numbers(emit *t, int index) {
+    return numbers_of(t, index);
+}
+
+void walk_place_ragged(emit *t) {
+    for (int i = 0; i < t->model->grid->grid.count; i++) decode_ragged(t, i, false);
+}
+
+str walk_existence(emit *t) {
+    str all = {0};
+    for (int i = 0; i < t->model->grid->grid.count; i++) {
+        const tl_walk *walk = &t->model->grid->grid.items[i];
+        const emit_name *own = emit_name_find(t, walk->symbol);
+        if (is_known(t, walk) || !own) continue;
+        str extent = emit_walk_extent(t, walk).text;
+        all = emit_format(t, "%.*s%s(unsigned)%.*s < (unsigned)(%.*s)", STR_ARGS(all),
+                          all.length ? " && " : "", STR_ARGS(own->name), STR_ARGS(extent));
+    }
+    return all;
 }
 
 void emit_grid(emit *t) {

@@ -3,6 +3,7 @@
  * the slots of its whole, with all of its rows and some of its columns. A role that waits for a
  * part by name has a cursor of its own on the whole's ring; any other reads it through the whole's.
  */
+#include "tl/boxes.h"
 #include "translate/emit.h"
 
 /* "offset + name": the index a part's axis gains along the whole's axis; false for anything else.
@@ -10,10 +11,10 @@
 static bool runs_along(const tl_expr *e, str index, int64_t *offset) {
     int64_t factor;
     *offset = 0;
-    if (!emit_coefficient(e, index, &factor) || factor != 1) return false;
+    if (!tl_index_factor(e, index, &factor) || factor != 1) return false;
     if (e->kind == TL_NAME) return true;
     if (e->kind != TL_BINARY || e->operator!= TL_PLUS) return false;
-    const tl_expr *rest = emit_uses_index(e->left, index) ? e->right : e->left;
+    const tl_expr *rest = tl_uses_index(e->left, index) ? e->right : e->left;
     const tl_expr *name = rest == e->left ? e->right : e->left;
     return name->kind == TL_NAME && tl_known_integer(rest, offset) && *offset >= 0;
 }

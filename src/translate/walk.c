@@ -152,6 +152,12 @@ void emit_open_walk(emit *t, const tl_block *body) {
         emit_declare(t, STR("tile"), "const tile_place tile = tile_at((int)blockIdx.x);");
         return;
     }
+    if (walk_is_ragged(t) && (w->asks_more || w->asks_next)) {
+        emit_unsupported(t, t->role->range, STR("this walk"),
+                         "whether there is a next tile is not asked where a table says how many "
+                         "there are: let each tile end before the next one begins");
+        return;
+    }
     emit_text(t, "int tile_number = (int)blockIdx.x;");
     find_shadows(t);
     if (w->reads_early && walk_units(t)) {
@@ -169,6 +175,7 @@ void emit_open_walk(emit *t, const tl_block *body) {
     emit_open(t, "while (tile_number < args.tiles) {");
     if (!w->asks_next)
         emit_declare(t, STR("tile"), "const tile_place tile = tile_at(tile_number);");
+    if (walk_is_ragged(t)) emit_open(t, "if (tile_exists(tile)) {");
 }
 
 void emit_walk_before(emit *t, const tl_statement *s) {
@@ -193,11 +200,14 @@ void emit_walk_after(emit *t, const tl_statement *s) {
 void emit_close_walk(emit *t) {
     t->walk.body = NULL;
     if (!is_resident(t)) return;
+    bool is_ragged = walk_is_ragged(t);
+    if (is_ragged && t->walk.asks_first) emit_text(t, "is_first = false;");
+    if (is_ragged) emit_close(t);
     if (!t->walk.found_next) find_next(t);
     emit_text(t, "tile_number = tile_next;");
     if (t->walk.is_pending) find_indices(t);
     if (t->walk.asks_next) emit_text(t, "tile = next;");
-    if (t->walk.asks_first) emit_text(t, "is_first = false;");
+    if (!is_ragged && t->walk.asks_first) emit_text(t, "is_first = false;");
     emit_close(t);
     walk_end_fetching(t);
 }

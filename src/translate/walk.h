@@ -34,4 +34,15 @@ void walk_end_fetching(emit *t); /* after the block's last tile */
 /* walk.c: does a statement of the block ask that? */
 bool walk_asks(const tl_block *body, tl_function function);
 
+/* grid.c: is a walk as long as a table says? Then its part of a tile's number, of so many, is its
+ * index once the others are known.
+ */
+bool walk_is_ragged(emit *t);
+bool walk_is_open(emit *t, int index);
+str walk_part_of(emit *t, int index);
+str walk_numbers(emit *t, int index);
+void walk_place_ragged(emit *t);
+/* The condition that there is the tile at hand: the function tile_exists of the text answers it. */
+str walk_existence(emit *t);
+
 #endif

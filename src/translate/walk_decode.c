@@ -51,26 +51,35 @@ static str divided(emit *t, str number, ftl_formula by, const char *called) {
                        STR_ARGS(shift));
 }
 
+/* The index of a walk, declared from its part of a number. */
+static void declare_walk(emit *t, const tl_walk *walk, str name, str at) {
+    emit_value extent = emit_walk_extent(t, walk);
+    if (walk->is_reversed)
+        at =
+            emit_format(t, "%.*s - 1 - (%.*s)", STR_ARGS(emit_within(t, extent, 12)), STR_ARGS(at));
+    emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(at));
+    emit_name_set(t, walk->symbol, name, 0, extent.high > 0 ? extent.high - 1 : 0);
+}
+
 /* The walks [from, to) of 'number', a variable. */
 static void decode_walks(emit *t, str number, int from, int to) {
     for (int i = from; i < to; i++) {
         const tl_walk *walk = &t->model->grid->grid.items[i];
-        emit_value extent = emit_walk_extent(t, walk);
         str name = emit_clean(t, walk->name);
         str at = number, rest = emit_format(t, "%.*s_rest", STR_ARGS(name));
         if (i + 1 < to) {
-            str by =
-                divided(t, number, formula_of(t, walk->extent), emit_divisor_name(t, walk->extent));
+            str by = divided(t, number, t->plan->walks[i], emit_divisor_name(t, walk->extent));
             emit_declare(t, rest, "const int %.*s = %.*s;", STR_ARGS(rest), STR_ARGS(by));
             at = emit_format(t, "%.*s - %.*s * %.*s", STR_ARGS(number), STR_ARGS(rest),
-                             STR_ARGS(emit_within(t, extent, 15)));
+                             STR_ARGS(walk_numbers(t, i)));
         }
-        if (walk->is_reversed)
-            at = emit_format(t, "%.*s - 1 - (%.*s)", STR_ARGS(emit_within(t, extent, 12)),
-                             STR_ARGS(at));
-        emit_declare(t, name, "const int %.*s = %.*s;", STR_ARGS(name), STR_ARGS(at));
-        emit_name_set(t, walk->symbol, name, 0, extent.high > 0 ? extent.high - 1 : 0);
         number = rest;
+        if (!walk_is_open(t, i)) {
+            declare_walk(t, walk, name, at);
+            continue;
+        }
+        str part = walk_part_of(t, i);
+        emit_declare(t, part, "const int %.*s = %.*s;", STR_ARGS(part), STR_ARGS(at));
     }
 }
 
@@ -197,6 +206,19 @@ static void note_members(emit *t, int from, int members_line) {
         emit_format(t, "struct tile_place { %.*s};", STR_ARGS(members));
 }
 
+/* Blocks that have a tile each leave where there is none. */
+static void define_existence(emit *t) {
+    int names = t->names.count;
+    for (int i = 0; i < t->walk.own_names.count; i++)
+        list_push(t->memory, &t->names, t->walk.own_names.items[i]);
+    emit_open(t, "const auto tile_exists = [&](const tile_place &tile) FTL_INLINE {");
+    emit_text(t, "return %.*s;", STR_ARGS(walk_existence(t)));
+    close_function(t);
+    t->names.count = names;
+    if (t->plan->grid_kind == FTL_GRID_PLAIN)
+        emit_text(t, "if (!tile_exists(tile_at((int)blockIdx.x))) return;");
+}
+
 void walk_define_tiles(emit *t) {
     int names = t->names.count, members = t->lines.count, section = section_of(t);
     if (!t->model->grid) return;
@@ -221,8 +243,10 @@ void walk_define_tiles(emit *t) {
     emit_open(t, "const auto tile_at = [&](int number) FTL_INLINE {");
     if (section >= 0 && section + 1 < t->model->grid->grid.count) decode_sections(t, section);
     else decode_walks(t, STR("number"), 0, t->model->grid->grid.count);
+    walk_place_ragged(t);
     emit_text(t, "return tile_of(%.*s);", STR_ARGS(walk_names(t, "")));
     close_function(t);
     emit_about(t, NULL);
     t->names.count = names;
+    if (walk_is_ragged(t)) define_existence(t);
 }

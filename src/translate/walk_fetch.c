@@ -206,9 +206,20 @@ void walk_publish(emit *t) {
     if (hands_on(t)) turn_fill(t);
 }
 
+/* Numbers past the end of a walk that is shorter than others are nobody's. */
+static void fetch(emit *t, const char *name) {
+    if (!walk_is_ragged(t)) {
+        emit_text(t, "const int %s = ftl_fetch_tile(args.tile_counters);", name);
+        return;
+    }
+    emit_text(t, "int %s = ftl_fetch_tile(args.tile_counters);", name);
+    emit_text(t, "while (%s < args.tiles && !tile_exists(tile_at(%s)))", name, name);
+    emit_text(t, "    %s = ftl_fetch_tile(args.tile_counters);", name);
+}
+
 void walk_fetch_next(emit *t) {
     if (fetches_alone(t)) {
-        emit_text(t, "const int tile_next = ftl_fetch_tile(args.tile_counters);");
+        fetch(t, "tile_next");
         if (!walk_publishes_indices(t)) walk_publish(t);
         return;
     }
@@ -219,7 +230,7 @@ void walk_fetch_next(emit *t) {
     }
     if (walk_fetches(t)) {
         emit_open(t, "if (lane == 0 && warp == 0) {");
-        emit_text(t, "const int tile_fetched = ftl_fetch_tile(args.tile_counters);");
+        fetch(t, "tile_fetched");
         publish(t, "tile_fetched");
         emit_close(t);
         turn_fill(t);

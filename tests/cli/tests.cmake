@@ -71,7 +71,7 @@ set_tests_properties(top_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 
 
 # Sparse attention against NumPy, on the interpreter and the emulator.
 add_test(NAME sparse_programs
-         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/sparse_programs.py $<TARGET_FILE:flashtl> a100)
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/sparse_programs.py $<TARGET_FILE:flashtl> a100 h200)
 set_tests_properties(sparse_programs PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77
                      ENVIRONMENT "FLASHTL_CACHE=")
 

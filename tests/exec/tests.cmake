@@ -176,6 +176,7 @@ endforeach()
 set(serving_programs
     "varlen\;--causal\;--window\;40\;--lse\;--with\;q_used"
     "varlen\;--with\;paged\;--let\;page_len=16\;--causal\;--softcap\;20"
+    "varlen\;--with\;paged\;--let\;page_len=64\;--causal\;--lse"
     "varlen\;--with\;first\;--with\;kv_used\;--window\;33"
     "decode\;--with\;page_len=16\;--with\;group=8\;--causal\;--lse"
     "varlen\;--with\;sinks\;--with\;bias\;--with\;padded\;--causal\;--lse"

@@ -531,6 +531,14 @@ static void class_is(const char *sketch, const char *const *pins, bool is_warpgr
     done(&a);
 }
 
+static const char paged[] =
+    "kernel k\nInput Q (q in q_len, d)\nInput table i32 (n in pages)\n"
+    "Input P (page in all_pages; slot in page_len, d)\nlet kv_len = page_len*pages\n"
+    "let K (kv in kv_len, d) = P[table[kv/page_len], kv % page_len, d]\n"
+    "Output O (q in q_len, d)\nCopy Q from global to shared\nfor j = 0:kv_len/BN\n"
+    "Copy K from global to shared\nCompute GEMM Q, K.T and get S\nCompute Softmax S\n"
+    "Compute GEMM S, K and accumulate O\nend\nCopy O from register to global\n";
+
 static void warpgroups_compute_where_they_may(void **state) {
     (void)state;
     const char *plain = ATTENTION("Compute Multiply S, scale and get S\nCompute Softmax S\n");
@@ -540,15 +548,12 @@ static void warpgroups_compute_where_they_may(void **state) {
     class_is(plain, (const char *const[]){"d=64", "dv=64", "BM=256", NULL}, false, "64 rows");
     class_is(plain, (const char *const[]){"d=64", "dv=64", "warpgroups=0", NULL}, false, NULL);
     class_is(plain, (const char *const[]){"d=64", "dv=64", "warps=4", NULL}, false, NULL);
-    /* Rows of a table are no box. */
-    const char *paged =
-        "kernel k\nInput Q (q in q_len, d)\nInput table i32 (n in pages)\n"
-        "Input P (page in all_pages; slot in 64, d)\nlet kv_len = 64*pages\n"
-        "let K (kv in kv_len, d) = P[table[kv/64], kv % 64, d]\n"
-        "Output O (q in q_len, d)\nCopy Q from global to shared\nfor j = 0:kv_len/BN\n"
-        "Copy K from global to shared\nCompute GEMM Q, K.T and get S\nCompute Softmax S\n"
-        "Compute GEMM S, K and accumulate O\nend\nCopy O from register to global\n";
-    class_is(paged, (const char *const[]){"d=64", NULL}, false, "K is a view");
+    /* Pages are boxes where their length is known and no fraction of 8 rows. */
+    class_is(paged, (const char *const[]){"d=64", "page_len=64", NULL}, true, NULL);
+    class_is(paged, (const char *const[]){"d=64", "page_len=16", NULL}, true, NULL);
+    class_is(paged, (const char *const[]){"d=64", "page_len=48", "BN=96", NULL}, true, NULL);
+    class_is(paged, (const char *const[]){"d=64", "page_len=12", NULL}, false, "K is a view");
+    class_is(paged, (const char *const[]){"d=64", NULL}, false, "a known multiple of 8");
     refused(plain, "h200", TL_F16, "warpgroups=4", "1 to 3 warpgroups can compute, not 4");
     refused(plain, "a100", TL_F16, "warpgroups=2", "the GPU has no wgmma");
 }

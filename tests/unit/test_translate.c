@@ -586,6 +586,70 @@ static void pages_are_found_once(void **state) {
     }
 }
 
+/* Tiles of views by TMA: a box in each page that is no fraction of 8 rows; what a `select` leaves
+ * out of all of a box's rows is a box outside, what the tensor's end does is clipped.
+ */
+static void boxes_of_views(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel boxes for h200\nlet BM = 64, BN = 64\n"
+        "Input P f16 (page in pages, slot in %d, e in BN)\nInput K f16 (k in k_len, e in BN)\n"
+        "Input table i32 (p in max_pages)\nInput limit i32\n"
+        "Output Y f16 (row in row_len, e in BN) where row_len %% 64 == 0 and row_len <= "
+        "max_pages*4\nlet V (row in row_len, e in BN) = %s\n"
+        "grid row_block in row_len/BM\nAllocate V in shared f16 (BM, BN) swizzled 128\n"
+        "role load with 1 warp\n"
+        "    Copy V (BM, BN) in coordinate [L = row_block] from global to shared by tma "
+        "async\nend\n"
+        "role store with 1 warpgroup\n    Wait V_shared\n"
+        "    Copy V (BM, BN) in coordinate [L = row_block] from shared to global and get Y\n"
+        "    Release V_shared\nend\n";
+#define PAGES(N) "P[table[row/" #N "], row % " #N ", e]"
+#define LISTED(TEST) "select(" TEST ", K[table[row/32]*32 + row % 32, e], 0)"
+    static const struct {
+        int page_len;
+        const char *view;
+        int boxes, outside; /* 0 boxes: it is refused */
+    } views[] = {
+        {128, PAGES(128), 1, 0},
+        {64, PAGES(64), 1, 0},
+        {48, PAGES(48), 4, 0},
+        {16, PAGES(16), 4, 0},
+        {8, PAGES(8), 8, 0},
+        {12, PAGES(12), 0, 0},
+        {4, PAGES(4), 0, 0},
+        {4, "K[row, e]", 1, 0}, /* its tiles are whole */
+        {4, LISTED("table[row/32] >= 0"), 2, 2},
+        {4, LISTED("table[row/32] >= 0 and table[row/32]*32 + row % 32 < k_len"), 2, 2},
+        {4, LISTED("table[row/32]*32 + row % 32 < k_len"), 2, 0},
+        {4, LISTED("table[row/32]*32 + row % 32 < limit"), 0, 0},
+        {4, LISTED("table[row/32] >= 0 or row < limit"), 0, 0},
+        {4, LISTED("table[row/16] >= 0"), 4, 4},
+    };
+#undef PAGES
+#undef LISTED
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        char program[2048];
+        snprintf(program, sizeof program, text, views[i].page_len, views[i].view);
+        translated x;
+        text_buffer none;
+        text_init(&none, 1);
+        translate_text(&x, STR("boxes"), str_from(program), "h200");
+        if (x.ok != (views[i].boxes > 0)) show_diagnostics(&x);
+        assert_int_equal(x.ok, views[i].boxes > 0);
+        if (x.ok) {
+            int boxes = count(&x.cuda, "ftl_tma_load_2(shared + ") +
+                        count(&x.cuda, "ftl_tma_load_3(shared + ");
+            int outside = count(&x.cuda, " : -32)") + count(&x.cuda, " : -16)");
+            if (boxes != views[i].boxes || outside != views[i].outside)
+                fail_msg("%s: %d boxes, %d outside", views[i].view, boxes, outside);
+        } else {
+            assert_non_null(strstr(x.diags.first->message.data, "the tile is no box of "));
+        }
+        done(&x, &none);
+    }
+}
+
 /* Boxes of a tensor: loads end anywhere, stores at whole 16 bytes. */
 static void boxes_end_at_units(void **state) {
     (void)state;
@@ -654,6 +718,37 @@ static void a_walk_that_looks_ahead(void **state) {
     assert_int_equal(count(&x.cuda, "const int O_at_1 = ftl_uniform(tile.head);"), 1);
     assert_int_equal(count(&x.cuda, "} else {"), 2); /* roles; more tiles or not */
     done(&x, &source);
+}
+
+/* Resident blocks of a walk that a table measures: numbers past its end are skipped where they are
+ * fetched, and by a block whose own is one. Whether there is a next tile is not asked.
+ */
+static void resident_blocks_skip_what_is_no_tile(void **state) {
+    (void)state;
+    static const char store[] = "        Copy O (BM, dv) in coordinate";
+    translated x;
+    text_buffer source, asks;
+    translate_file(&x, "../reason/roles_paged_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(x.plan->grid_kind, FTL_GRID_DYNAMIC);
+    assert_int_equal(count(&x.cuda, "if (tile_exists(tile)) {"), 2); /* a role each */
+    assert_int_equal(
+        count(&x.cuda, "while (tile_fetched < args.tiles && !tile_exists(tile_at(tile_fetched)))"),
+        1);
+    /* Of the two pages of a tile each number is read before the wait for the slot. */
+    assert_int_equal(count(&x.cuda, "const int K_pool_number_"), 4);
+    assert_int_equal(count(&x.cuda, "const int V_pool_number_"), 4);
+    const char *at = strstr(source.data, store);
+    assert_non_null(at);
+    text_init(&asks, 1 << 20);
+    text_format(&asks,
+                "%.*s        if more(tile)\n            Compute Fill 0 and get m\n        end\n%s",
+                (int)(at - source.data), source.data, at);
+    done(&x, &source);
+    translate_text(&x, STR("asks"), text_str(&asks), "h200");
+    assert_false(x.ok);
+    assert_non_null(strstr(x.diags.first->message.data, "there is a next tile is not asked"));
+    done(&x, &asks);
 }
 
 /* Walks as long as a table says: blocks for the most that it may say, wherever the walk stands. */
@@ -990,6 +1085,7 @@ int main(void) {
         cmocka_unit_test(ends_of_rows),
         cmocka_unit_test(views_begin_at_units),
         cmocka_unit_test(pages_are_found_once),
+        cmocka_unit_test(boxes_of_views),
         cmocka_unit_test(resident_blocks),
         cmocka_unit_test(roles_and_async_units),
         cmocka_unit_test(uneven_rows_are_dealt),
@@ -997,6 +1093,7 @@ int main(void) {
         cmocka_unit_test(writers_and_readers_meet),
         cmocka_unit_test(a_walk_that_looks_ahead),
         cmocka_unit_test(boxes_end_at_units),
+        cmocka_unit_test(resident_blocks_skip_what_is_no_tile),
         cmocka_unit_test(walks_of_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,14 @@
 /* What is known to be a multiple of what: of numbers, and of lengths that a launch condition speaks
  * of (`where page_len % BN == 0`); and which tiles surely end within a length.
  */
-#include "translate/emit.h"
+#include "tl/boxes.h"
 
-/* Far more tiles than an iteration brings; products of it and of a size are no overflow. */
-enum { TILES_TOGETHER_MAX = 1 << 16 };
+#include "tl/tl.h"
+
+enum {
+    TILES_TOGETHER_MAX = 1 << 16, /* far more than an iteration brings: products are no overflow */
+    NUMBER_MAX = 1 << 29,         /* of a tile that a bound says */
+};
 
 /* Does the condition say that e is a multiple of n? It is, where each part of an `and` holds. */
 static bool says_multiple(const tl_expr *condition, const tl_expr *e, int64_t n, int depth) {
@@ -20,30 +24,34 @@ static bool says_multiple(const tl_expr *condition, const tl_expr *e, int64_t n,
            rest == 0 && divisor > 0 && divisor % n == 0;
 }
 
-static bool launch_says(const emit *t, const tl_expr *e, int64_t n) {
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+static bool launch_says(const tl_kernel *kernel, const tl_expr *e, int64_t n) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         bool is_parameter = s->kind == TL_INPUT || s->kind == TL_OUTPUT;
         if (is_parameter && says_multiple(s->parameter.condition, e, n, 0)) return true;
     }
     return false;
 }
 
-bool emit_is_multiple(const emit *t, const tl_expr *e, int64_t n, int depth) {
+static bool is_multiple(const tl_kernel *kernel, const tl_expr *e, int64_t n, int depth) {
     int64_t value;
     if (depth > TL_HEIGHT_MAX || n < 1) return false;
     if (n == 1) return true;
     if (tl_known_integer(e, &value)) return value % n == 0;
     if (e->kind == TL_BINARY && e->operator== TL_TIMES)
-        return emit_is_multiple(t, e->left, n, depth + 1) ||
-               emit_is_multiple(t, e->right, n, depth + 1);
+        return is_multiple(kernel, e->left, n, depth + 1) ||
+               is_multiple(kernel, e->right, n, depth + 1);
     bool is_sum = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
     if (is_sum)
-        return emit_is_multiple(t, e->left, n, depth + 1) &&
-               emit_is_multiple(t, e->right, n, depth + 1);
+        return is_multiple(kernel, e->left, n, depth + 1) &&
+               is_multiple(kernel, e->right, n, depth + 1);
     bool is_let = e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT;
-    if (is_let && e->symbol->value && emit_is_multiple(t, e->symbol->value, n, depth + 1))
+    if (is_let && e->symbol->value && is_multiple(kernel, e->symbol->value, n, depth + 1))
         return true;
-    return launch_says(t, e, n);
+    return launch_says(kernel, e, n);
+}
+
+bool tl_is_multiple(const tl_kernel *kernel, const tl_expr *e, int64_t n) {
+    return is_multiple(kernel, e, n, 0);
 }
 
 /* --- tiles that are before an end ------------------------------------------------------------- */
@@ -92,7 +100,7 @@ static bool all_end_within(const tl_expr *e, int64_t factor, int64_t more, const
                            int depth) {
     int64_t known;
     for (int i = 0; i < e->item_count; i++) {
-        bool is_none = tl_known_integer(e->items[i], &known) && known <= EMIT_SIZE_MAX &&
+        bool is_none = tl_known_integer(e->items[i], &known) && known <= NUMBER_MAX &&
                        factor * known + more < 0;
         if (!is_none && !ends_within(e->items[i], factor, more, end, depth)) return false;
     }
@@ -114,7 +122,7 @@ static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const ti
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
         return e->symbol->value && ends_within(e->symbol->value, factor, more, end, depth + 1);
     bool is_sum = e->kind == TL_BINARY && (e->operator== TL_PLUS || e->operator== TL_MINUS);
-    if (is_sum && tl_known_integer(e->right, &known) && known >= 0 && known <= EMIT_SIZE_MAX) {
+    if (is_sum && tl_known_integer(e->right, &known) && known >= 0 && known <= NUMBER_MAX) {
         int64_t gain = e->operator== TL_PLUS ? factor * known : - factor * known;
         return ends_within(e->left, factor, more + gain, end, depth + 1);
     }
@@ -148,17 +156,18 @@ static bool conditions_end(const tl_statement *s, const tl_expr *at, const tile_
 }
 
 /* Does the grid count so many tiles of that size as the length has, all of them whole? */
-static bool walks_whole(const emit *t, const tl_expr *e, int64_t size, const tl_expr *length) {
+static bool walks_whole(const tl_kernel *kernel, const tl_expr *e, int64_t size,
+                        const tl_expr *length) {
     int64_t known;
     if (e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID) return false;
     const tl_expr *q = tl_walk_of(e->symbol)->extent;
     return q->kind == TL_BINARY && q->operator== TL_OVER && tl_known_integer(q->right, &known) &&
-           known == size && tl_expr_equal(q->left, length) && emit_is_multiple(t, length, size, 0);
+           known == size && tl_expr_equal(q->left, length) && tl_is_multiple(kernel, length, size);
 }
 
-bool emit_is_whole(const emit *t, const tl_statement *s, const tl_expr *at, int64_t size,
-                   const tl_expr *length) {
+bool tl_is_whole(const tl_kernel *kernel, const tl_statement *s, const tl_expr *at, int64_t size,
+                 const tl_expr *length) {
     tile_end end = {size, length};
-    return ends_within(at, 1, 0, &end, 0) || walks_whole(t, at, size, length) ||
+    return ends_within(at, 1, 0, &end, 0) || walks_whole(kernel, at, size, length) ||
            conditions_end(s, at, &end);
 }
