@@ -100,7 +100,7 @@ typedef struct ftl_nsa {
     size_t struct_bytes;          /* sizeof(ftl_nsa) */
     ftl_type dtype;               /* of Q, K, V and O: FTL_F16, or FTL_BF16 where the GPU has it */
     int64_t batch, q_len, kv_len; /* kv_len: q_len at least */
-    int64_t q_heads, kv_heads;    /* q_heads is a multiple of kv_heads */
+    int64_t q_heads, kv_heads;    /* q_heads is a multiple of 8 kv_heads */
     int64_t head_dim, value_dim;  /* of Q and K, of V and O; value_dim 0: the same */
     ftl_attention_tensor q, k, v, o;
     ftl_attention_tensor gate_mean, gate_chosen, gate_near; /* f32 (batch, q_heads, q_len) */

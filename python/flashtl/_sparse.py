@@ -17,8 +17,9 @@ def sparse_attention(q, k, v, gate_mean, gate_chosen, gate_near, *, window=512, 
                      mean_blocks=0, out=None, on=None, gpu=None):
     """Native sparse attention: o of (batch, heads, length, d) arrays, q the last queries of k and v.
 
-    A query attends to the means of all whole blocks of 64 keys, to the 'top' blocks that its group of heads chooses by them, and to
-    the last 'window' keys; o is the sum of the three, each times its gate, float32 (batch, heads, length). It sees no later key.
+    There are as many queries as keys, or fewer. A query attends to the means of all whole blocks of 64 keys, to the 'top' blocks that
+    its group of heads chooses by them, and to the last 'window' keys, and sees no later key; o is the sum of the three, each times its
+    gate, float32 (batch, heads, length). Kernels take 8, 16, ... heads of q for each of k.
 
     top          8, 16, ... 64: the first block, the query's own, the one before, and the best others
     quad         1 to 8: neighbouring queries that share the blocks they read; nothing but speed depends on it
@@ -47,6 +48,7 @@ class Sparse:
     """One call: what is checked of its arguments, and its steps."""
 
     def __init__(self, q, k, v, gates, means, out, is_meaning):
+        self.tensors = q, k, v
         self.q, self.k, self.v = (Matrices(array_of(name, value), "bhld") for name, value in zip("qkv", (q, k, v)))
         self.gates = {name: array_of(name, value) for name, value in gates.items()}
         self.means = None
@@ -107,9 +109,17 @@ class Sparse:
     # --- arrays of the CPU ---
 
     def step(self, operator, given, names, on, gpu, **settings):
-        """Results of one kernel of sketches/nsa.tl, as Arrays."""
-        outputs = program_of(sketch(operator, **settings), on, gpu, {}, self.q.array.type)(**given)
-        return [array_of(name, getattr(outputs, name)) for name in names]
+        """The results called so of one kernel of sketches/nsa.tl; 'given' has Arrays, results among them that are there, and numbers."""
+        kind = self.q.array.type
+        program = program_of(sketch(operator, **settings), on, gpu, {}, kind)
+        arrays = {name: renamed(one, name, one.shape, one.strides) for name, one in given.items() if not isinstance(one, (int, float))}
+        numbers, plan = {name: one for name, one in given.items() if name not in arrays}, program.plan(kind)
+        known = plan.lengths(arrays, numbers)
+        for name in names:
+            tensor = plan.tensors[name]
+            arrays[name] = array_of(name, empty(name, tensor.type, plan.shape(tensor, known), self.inputs))
+        program.run_arrays(arrays, numbers)
+        return [arrays[name] for name in names]
 
     def compress(self, which, on, gpu):
         """The means of keys, or of values: from the first block on that is not there."""
@@ -142,8 +152,8 @@ class Sparse:
                                quad=self.quad)
             o_chosen, = self.step("nsa_selected", {**kept, **dict(zip(names, tables))}, ["O_chosen"], on, gpu, group=group, top=self.top,
                                   quad=self.quad, shared=True)
-        o_near = attention(q, k, v, causal=True, window=self.window, scale=self.scale, align="last", on=on, gpu=gpu)
-        self.step("nsa_gate", {"O_mean": o_mean, "O_chosen": shortened(o_chosen, length), "O_near": o_near, **self.gates,
+        o_near = attention(*self.tensors, causal=True, window=self.window, scale=self.scale, align="last", on=on, gpu=gpu)
+        self.step("nsa_gate", {"O_mean": o_mean, "O_chosen": shortened(o_chosen, length), "O_near": array_of("O_near", o_near), **self.gates,
                                "O": self.given.array}, [], on, gpu)
 
     # --- tensors on a GPU ---

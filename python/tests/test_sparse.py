@@ -92,7 +92,7 @@ class Meaning(Case):
             self.assertEqual(flashtl.sparse_attention(*arrays).shape, arrays[0].shape)
 
     def test_emulator(self):
-        arrays = tensors(6, 100, heads=2, kv_heads=1)
+        arrays = tensors(6, 100, heads=8, kv_heads=1)
         self.agrees(arrays, flashtl.sparse_attention(*arrays, window=16, top=8, on="emulator", gpu="a100"), window=16, top=8)
 
 
@@ -114,9 +114,10 @@ class Refused(Case):
                 ({"on": "paper"}, "on is one of")):
             with self.subTest(options=options), self.assertRaisesRegex(ValueError, sentence):
                 flashtl.sparse_attention(*arrays, **options)
-        for given, sentence in (((k, k, v), "heads"), ((q, k[:, :, :4], v[:, :, :4]), "5 queries and 4 keys"),
-                                ((q, k, v[:, :, 1:]), "as many heads and keys"), ((q, k[..., :8], v), "vectors of 16")):
+        for given, sentence in (((q, *(random(1, 3, 100, 16) for _ in "kv")), "the heads of q are a multiple"),
+                                ((q, k[:, :, :4], v[:, :, :4]), "5 queries and 4 keys"), ((q, k, v[:, :, 1:]), "as many heads and keys"),
+                                ((q, k[..., :8], v), "vectors of 16")):
             with self.subTest(sentence=sentence), self.assertRaisesRegex(ValueError, sentence):
                 flashtl.sparse_attention(*given, *gates)
         with self.assertRaisesRegex(ValueError, "'gate_near' is float32"):
-            flashtl.sparse_attention(q, k, v, *gates[:2], gates[2].astype(np.float64))
+            flashtl.sparse_attention(q, k, v, *gates[:2], gates[2].astype(np.float16))

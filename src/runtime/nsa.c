@@ -12,6 +12,7 @@ enum {
     TOP_USUAL = 16,
     TOP_MAX = 64, /* of RowTopK, whose counts are multiples of TOP_UNIT */
     TOP_UNIT = 8,
+    GROUP_UNIT = 8, /* columns of nsa_scores' products */
     WINDOW_USUAL = 512,
     QUAD_USUAL = 4,
     QUAD_MAX = 8,
@@ -33,6 +34,11 @@ static ftl_status check(ftl_context *context, const ftl_nsa *n) {
     if (!is_grouped)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "q_heads must be a multiple of kv_heads, both above 0");
+    if (n->q_heads / n->kv_heads % GROUP_UNIT)
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "%d, %d, ... query heads share a key head here, not %lld: products "
+                                "have them as columns",
+                                GROUP_UNIT, 2 * GROUP_UNIT, (long long)(n->q_heads / n->kv_heads));
     if (n->top < 0 || n->top > TOP_MAX || n->top % TOP_UNIT)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "a query reads %d, %d, ... %d blocks, or 0 for %d; not %d",

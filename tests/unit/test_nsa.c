@@ -246,6 +246,7 @@ static void wrong_calls_are_told(void **state) {
     REFUSED(n.kv_len = 100, "kv_len is from q_len to");
     REFUSED(n.q_heads = 33, "multiple of kv_heads");
     REFUSED(n.kv_heads = 0, "multiple of kv_heads");
+    REFUSED(n.q_heads = 24, "8, 16, ... query heads share a key head here, not 12");
     REFUSED(n.top = 12, "8, 16, ... 64 blocks, or 0 for 16; not 12");
     REFUSED(n.top = 72, "not 72");
     REFUSED(n.top = -8, "not -8");
