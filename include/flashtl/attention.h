@@ -88,6 +88,55 @@ typedef struct ftl_sparse {
 FTL_API ftl_status ftl_sparse_attention(ftl_context *context, ftl_runtime *runtime,
                                         const ftl_sparse *sparse, void *stream);
 
+/* Native sparse attention, whole: each query attends to the means of all blocks of 64 keys, to the
+ * 'top' blocks that its group of heads chooses by them, and to the last 'window' keys. O is the sum
+ * of the three, each times its gate. Query i has the place kv_len - q_len + i and sees no later
+ * key.
+ *
+ * A cache that grows keeps its blocks' means: with k_mean and v_mean of its own, of which the first
+ * 'mean_blocks' are there, a call makes the others. Start from FTL_NSA_INIT.
+ */
+typedef struct ftl_nsa {
+    size_t struct_bytes;          /* sizeof(ftl_nsa) */
+    ftl_type dtype;               /* of Q, K, V and O: FTL_F16, or FTL_BF16 where the GPU has it */
+    int64_t batch, q_len, kv_len; /* kv_len: q_len at least */
+    int64_t q_heads, kv_heads;    /* q_heads is a multiple of 8 kv_heads */
+    int64_t head_dim, value_dim;  /* of Q and K, of V and O; value_dim 0: the same */
+    ftl_attention_tensor q, k, v, o;
+    ftl_attention_tensor gate_mean, gate_chosen, gate_near; /* f32 (batch, q_heads, q_len) */
+    ftl_attention_tensor k_mean, v_mean; /* (batch, kv_heads, block, d); address 0: of the call */
+    int64_t mean_blocks;                 /* so many are there: kv_len / 64, rounded down, at most */
+    int32_t top;                         /* 8, 16, ... 64; 0: 16 */
+    int32_t window;                      /* above 0; 0: 512 */
+    int32_t quad; /* queries that share the blocks they read: 1 to 8; 0: what is usual for q_len */
+    double scale; /* above 0; 0: 1 / sqrt(head_dim) */
+    uint64_t workspace; /* device memory, a multiple of 16, whose contents do not count */
+    size_t workspace_bytes;
+} ftl_nsa;
+
+#define FTL_NSA_INIT FTL_STRUCT_INIT(ftl_nsa)
+
+/* As ftl_attention_forward. All steps are launched on the stream, one after the other; nothing is
+ * allocated, nothing waited for, and what prepare has made is not made again, so that the call can
+ * be captured. 'top', 'window', 'quad' and q_heads / kv_heads are constants of kernels.
+ */
+FTL_API ftl_status ftl_nsa_attention(ftl_context *context, ftl_runtime *runtime, const ftl_nsa *nsa,
+                                     void *stream);
+
+/* Makes and loads what calls of any lengths may need; addresses and lengths do not count. */
+FTL_API ftl_status ftl_nsa_prepare(ftl_context *context, ftl_runtime *runtime, const ftl_nsa *nsa);
+
+/* How many bytes of workspace a call needs; addresses do not count. */
+FTL_API ftl_status ftl_nsa_workspace(ftl_context *context, const ftl_nsa *nsa, size_t *bytes);
+
+/* What the steps of a call leave in its workspace, by the names that sketches/nsa.tl has for it:
+ * K_mean, V_mean (where they are the call's own), O_mean, lse, score, chosen, list, seen, count,
+ * O_chosen and O_near; list, seen and count where queries share blocks. *count is how many.
+ */
+enum { FTL_NSA_RESULTS_MAX = 11 };
+FTL_API ftl_status ftl_nsa_results(ftl_context *context, const ftl_nsa *nsa,
+                                   ftl_tensor results[FTL_NSA_RESULTS_MAX], int32_t *count);
+
 #ifdef __cplusplus
 }
 #endif

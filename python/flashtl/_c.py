@@ -118,6 +118,16 @@ class ftl_attention(c.Structure):
                 ("softcap", c.c_double)]
 
 
+class ftl_nsa(c.Structure):
+    _fields_ = [("struct_bytes", c.c_size_t), ("dtype", c.c_int), ("batch", c.c_int64), ("q_len", c.c_int64), ("kv_len", c.c_int64),
+                ("q_heads", c.c_int64), ("kv_heads", c.c_int64), ("head_dim", c.c_int64), ("value_dim", c.c_int64),
+                ("q", ftl_attention_tensor), ("k", ftl_attention_tensor), ("v", ftl_attention_tensor), ("o", ftl_attention_tensor),
+                ("gate_mean", ftl_attention_tensor), ("gate_chosen", ftl_attention_tensor), ("gate_near", ftl_attention_tensor),
+                ("k_mean", ftl_attention_tensor), ("v_mean", ftl_attention_tensor), ("mean_blocks", c.c_int64), ("top", c.c_int32),
+                ("window", c.c_int32), ("quad", c.c_int32), ("scale", c.c_double), ("workspace", c.c_uint64),
+                ("workspace_bytes", c.c_size_t)]
+
+
 class ftl_pages(c.Structure):
     _fields_ = [("page_len", c.c_int64), ("count", c.c_int64), ("table", c.c_uint64), ("columns", c.c_int64), ("stride", c.c_int64)]
 

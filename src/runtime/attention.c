@@ -55,6 +55,10 @@ ftl_status attention_key_begin(ftl_context *context, ftl_runtime *runtime,
     return FTL_OK;
 }
 
+bool attention_is_short(int64_t q_len, int64_t kv_len) {
+    return q_len <= SHORT_LENGTH && kv_len <= SHORT_LENGTH;
+}
+
 double attention_scale(double scale, int64_t head_dim) {
     return scale > 0 ? scale : 1 / sqrt((double)head_dim);
 }
@@ -80,7 +84,7 @@ static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl
     key->causal = a->causal;
     key->has_alibi = a->alibi_slopes != 0;
     key->has_lse = a->lse.address != 0;
-    key->is_short = a->q_len <= SHORT_LENGTH && a->kv_len <= SHORT_LENGTH;
+    key->is_short = attention_is_short(a->q_len, a->kv_len);
     return FTL_OK;
 }
 

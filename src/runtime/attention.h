@@ -12,19 +12,25 @@ typedef enum attention_operator {
     ATTENTION_DECODE,
     ATTENTION_PAGED_DECODE, /* by one kernel */
     ATTENTION_APPEND,
-    ATTENTION_ROTATE
+    ATTENTION_ROTATE,
+    ATTENTION_NSA_COMPRESS,
+    ATTENTION_NSA_COMPRESSED,
+    ATTENTION_NSA_SCORES,
+    ATTENTION_NSA_CHOOSE,
+    ATTENTION_NSA_UNION,
+    ATTENTION_NSA_GATE
 } attention_operator;
 
 /* What decides a kernel. Compared as bytes: begun by attention_key_begin, which sets it to zero. */
 typedef struct attention_key {
     int32_t operator, device, dtype, head_dim, value_dim;
-    int32_t window, group, top, chunk, columns; /* settings of the sketch; 0: not set */
+    int32_t window, group, top, chunk, columns, span, quad; /* settings of the sketch; 0: not set */
     int32_t page_len, half; /* pins: of a page; columns that are rotated, halved. 0: none */
     int32_t nominal_q_len;  /* queries that the reasoner is asked for; 0: as the sketch says */
     bool is_short;          /* made for short sequences */
     bool causal, is_first, has_alibi, has_lse, has_q_used, has_kv_used, is_paged;
     bool is_interleaved, is_plain;
-    bool has_sinks, has_bias, has_sides, is_padded, is_latent;
+    bool has_sinks, has_bias, has_sides, is_padded, is_latent, is_shared;
     double softcap;
 } attention_key;
 
@@ -43,6 +49,9 @@ ftl_status attention_key_begin(ftl_context *context, ftl_runtime *runtime,
 
 /* The scale that is meant: 0 stands for 1 / sqrt(head_dim). */
 double attention_scale(double scale, int64_t head_dim);
+
+/* Where other tile sizes may be faster than those that are right for long sequences. */
+bool attention_is_short(int64_t q_len, int64_t kv_len);
 
 /* attention_kernels.c: finds the kernel, or makes it. Decoding has two, which run in turn: the
  * splits of keys, and their combination.

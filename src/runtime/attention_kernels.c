@@ -119,14 +119,24 @@ static void choose_number(settings *s, bool is_chosen, const char *name, double 
     s->items[s->count++] = text;
 }
 
+/* The operators of sketches/, and which head sizes they have. */
+static const struct {
+    const char *name;
+    bool has_d, has_dv;
+} operators[] = {[ATTENTION_DENSE] = {"attention", true, true},
+                 [ATTENTION_SPARSE] = {"nsa_selected", true, true},
+                 [ATTENTION_VARLEN] = {"varlen", true, true},
+                 [ATTENTION_DECODE] = {"decode", true, true},
+                 [ATTENTION_APPEND] = {"append", true, true},
+                 [ATTENTION_ROTATE] = {"rotate", true, false},
+                 [ATTENTION_NSA_COMPRESS] = {"nsa_compress", true, false},
+                 [ATTENTION_NSA_COMPRESSED] = {"nsa_compressed", true, true},
+                 [ATTENTION_NSA_SCORES] = {"nsa_scores", true, false},
+                 [ATTENTION_NSA_CHOOSE] = {"nsa_choose", false, false},
+                 [ATTENTION_NSA_UNION] = {"nsa_union", false, false},
+                 [ATTENTION_NSA_GATE] = {"nsa_gate", false, true}};
+
 static ftl_status write_sketch(ftl_context *context, recipe *r) {
-    static const char *const names[] = {[ATTENTION_DENSE] = "attention",
-                                        [ATTENTION_SPARSE] = "nsa_selected",
-                                        [ATTENTION_VARLEN] = "varlen",
-                                        [ATTENTION_DECODE] = "decode",
-                                        [ATTENTION_APPEND] = "append",
-                                        [ATTENTION_ROTATE] = "rotate",
-                                        [ATTENTION_PAGED_DECODE] = "paged_decode"};
     const attention_key *key = r->key;
     settings s = {.count = 0};
     choose(&s, key->causal, "causal");
@@ -143,14 +153,17 @@ static ftl_status write_sketch(ftl_context *context, recipe *r) {
     choose(&s, key->has_sides, "sides");
     choose(&s, key->is_padded, "padded");
     choose(&s, key->is_latent, "latent");
+    choose(&s, key->is_shared, "shared");
     choose_number(&s, key->window > 0, "window", key->window);
     choose_number(&s, key->softcap > 0, "softcap", key->softcap);
     choose_number(&s, key->group > 0, "group", key->group);
     choose_number(&s, key->chunk > 0, "chunk", key->chunk);
     choose_number(&s, key->columns > 0, "columns", key->columns);
     choose_number(&s, key->top > 0, "top", key->top);
+    choose_number(&s, key->span > 0, "span", key->span);
+    choose_number(&s, key->quad > 0, "quad", key->quad);
     choose_number(&s, has_page_option(key), "page_len", key->page_len);
-    return ftl_sketch(context, names[key->operator], s.items, s.count, &r->sketch);
+    return ftl_sketch(context, operators[key->operator].name, s.items, s.count, &r->sketch);
 }
 
 static ftl_status find_gpu(ftl_context *context, ftl_runtime *runtime, recipe *r) {
@@ -187,8 +200,8 @@ static void write_request(const recipe *r, bool is_short, request *q) {
                                .gpu = r->gpu,
                                .dtype = (ftl_type)key->dtype,
                                .pins = q->pins};
-    pin(q, "d", key->head_dim);
-    if (key->operator!= ATTENTION_ROTATE) pin(q, "dv", key->value_dim);
+    if (operators[key->operator].has_d) pin(q, "d", key->head_dim);
+    if (operators[key->operator].has_dv) pin(q, "dv", key->value_dim);
     if (is_short) q->pins[q->options.pin_count++] = (ftl_pin){"nominal_length", SHORT_NOMINAL};
     if (key->page_len && !has_page_option(key)) pin(q, "page_len", key->page_len);
     if (key->nominal_q_len) pin(q, "nominal_q_len", key->nominal_q_len);

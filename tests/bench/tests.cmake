@@ -11,3 +11,7 @@ add_test(NAME bench_serving
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/serving_test.py ${CMAKE_SOURCE_DIR}/bench
                  ${bench_libraries})
 set_tests_properties(bench_serving PROPERTIES LABELS "cli;script")
+add_test(NAME bench_sparse
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/sparse_test.py ${CMAKE_SOURCE_DIR}/bench
+                 ${bench_libraries})
+set_tests_properties(bench_sparse PROPERTIES LABELS "cli;script")

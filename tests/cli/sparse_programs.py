@@ -85,11 +85,44 @@ def selected(a, first):
     return out
 
 
+def united(chosen, first, kv_len, quad):
+    """What each `quad` neighbouring queries read: (block, how many times before) in order, and how much each sees of it."""
+    batch, kv_heads, q_len, top = chosen.shape
+    tiles, most = -(-q_len // quad), top * quad
+    listed, seen = np.full((batch, kv_heads, tiles, most), -1, np.int32), np.zeros((batch, kv_heads, quad, tiles, most), np.int32)
+    count = np.zeros((batch, kv_heads, tiles), np.int32)
+    for b, h, tile in np.ndindex(batch, kv_heads, tiles):
+        own = []
+        for place in range(tile * quad, min((tile + 1) * quad, q_len)):
+            found = [n for n in chosen[b, h, place].tolist() if 0 <= n < -(-kv_len // BLOCK) and n * BLOCK <= place + first]
+            own.append({(n, found[:at].count(n)) for at, n in enumerate(found)})
+        together = sorted(set().union(*own))
+        count[b, h, tile] = len(together)
+        for m, entry in enumerate(together):
+            listed[b, h, tile, m] = entry[0]
+            for i, entries in enumerate(own):
+                if entry in entries:
+                    seen[b, h, i, tile, m] = min(BLOCK, tile * quad + i + first + 1 - entry[0] * BLOCK, kv_len - entry[0] * BLOCK)
+    return {"list": listed, "seen": seen, "count": count}
+
+
+def shared(what, where, a, first, top, quad):
+    """Both steps of blocks that neighbours share; rows past the last query are 0."""
+    q_len, kv_len, settings = a["Q"].shape[2], a["K"].shape[2], ["--with", f"top={top},quad={quad}"]
+    tables = united(a["chosen"], first, kv_len, quad)
+    got, error = run(program("nsa_union", *settings), where, {"chosen": a["chosen"], "first": first, "kv_len": kv_len}, [*tables])
+    judge(f"union {what}", got, error, [*tables.values()], 0)
+    given = {name: a[name] for name in "QKV"} | tables | {"scale": SCALE}
+    got, error = run(program("nsa_selected", "--with", f"shared,top={top},quad={quad}"), where, given, ["O_chosen"])
+    room = -q_len % quad
+    judge(f"shared {what}", got, error, [np.pad(selected(a, first), ((0, 0), (0, 0), (0, room), (0, 0)))])
+
+
 def program(name, *options):
     return ["--op", name, *options]
 
 
-def a_prompt(where, q_len, kv_len, kv_heads, top, span):
+def a_prompt(where, q_len, kv_len, kv_heads, top, span, quad):
     """All kernels, each of which is given what the ones before it have made."""
     what = f"{q_len} queries of {kv_len} on {where[1]}"
     first, heads, count = kv_len - q_len, kv_heads * GROUP, -(-kv_len // BLOCK)
@@ -112,7 +145,7 @@ def a_prompt(where, q_len, kv_len, kv_heads, top, span):
     with np.errstate(invalid="ignore"):
         p = np.where((block + 1) * BLOCK <= place + 1, np.exp(s - lse[..., None]), 0)
     score = p.reshape(kv_heads, GROUP, q_len, count).sum(1)[None]
-    judge(f"scores {what}", got, error, [score])
+    judge(f"scores {what}", None if got is None else [got[0][:, :, :q_len]], error, [score])
 
     score = score.astype(np.float32)
     got, error = run(program("nsa_choose", "--with", f"top={top}"), where, {"score": score, "first": first}, ["chosen"])
@@ -127,20 +160,22 @@ def a_prompt(where, q_len, kv_len, kv_heads, top, span):
     a = {"Q": q, "K": k, "V": v, "chosen": chosen}
     got, error = run(program("nsa_selected", "--with", f"top={top}"), where, {**a, "first": first, "scale": SCALE}, ["O_chosen"])
     judge(f"selected {what}", got, error, [selected(a, first)])
+    shared(what, where, a, first, top, quad)
 
 
-def bad_lists(where):
-    """What is no block is left out, what is listed twice counts twice, nothing at all gives 0."""
-    q_len, kv_len, first = 6, 130, 124
+def bad_lists(where, first):
+    """What is no block, or a later one, is left out, what is listed twice counts twice, nothing at all gives 0."""
+    q_len, kv_len = 6, 130
     q, k, v = normal(1, GROUP, q_len, D), normal(1, 1, kv_len, D), normal(1, 1, kv_len, D)
     chosen = np.array([[2, 0, 1, -1], [1, 1, 0, -1], [-1, -1, -1, -1], [3, 2147480000, -2147480000, 0],
-                       [33554432, 33554433, 2, 2], [0, -1, 1, -7]], np.int32)[None, None]
+                       [33554432, 33554433, 2, 2], [0, 2, 1, -7]], np.int32)[None, None]
     chosen = np.concatenate([chosen, np.full_like(chosen, -1)], -1)
     a = {"Q": q, "K": k, "V": v, "chosen": chosen}
     got, error = run(program("nsa_selected", "--with", "top=8"), where, {**a, "first": first, "scale": SCALE}, ["O_chosen"])
-    judge(f"bad lists on {where[1]}", got, error, [selected(a, first)])
+    judge(f"bad lists after {first} keys on {where[1]}", got, error, [selected(a, first)])
     if got is not None and np.any(got[0][0, :, 2] != 0):
         print(f"FAILED empty list on {where[1]}: not 0")
+    shared(f"of bad lists after {first} keys on {where[1]}", where, a, first, 8, 4)
 
 
 def block_sparse(where, causal):
@@ -178,17 +213,17 @@ def others(where):
 
 
 for where in [["--on", "interpreter"]] + [["--gpu", gpu, "--on", "emulator"] for gpu in gpus]:
-    a_prompt(where, *((160, 160) if where[1] == "interpreter" else (32, 150)), 1, 16, 16)
-    a_prompt(where, 1, 777 if where[1] == "interpreter" else 333, 2, 8, 1)
-    bad_lists(where)
+    a_prompt(where, *((162, 162) if where[1] == "interpreter" else (35, 150)), 1, 16, 16, 4)
+    a_prompt(where, 1, 777 if where[1] == "interpreter" else 333, 2, 8, 1, 8)
+    for first in (124, 121):
+        bad_lists(where, first)
     block_sparse(where, False)
     block_sparse(where, True)
     others(where)
 
 # Lengths that a kernel does not take: a sentence.
 for name, output, given, sentence in (
-        ("nsa_scores", "score", {"Q": normal(1, GROUP, 7, D), "K_mean": normal(1, 1, 2, D), "lse": np.zeros((1, GROUP, 7), np.float32),
-                        "first": 60, "scale": SCALE}, "q_len % span == 0"),
+        ("nsa_union", "count", {"chosen": np.zeros((1, 1, 1, 16), np.int32), "first": 0, "kv_len": 8388609}, "kv_len <= 8388608"),
         ("block_sparse", "O", {"Q": normal(1, 1, 65, D), "K": normal(1, 1, 65, D), "V": normal(1, 1, 65, D),
                           "start": np.array([0, 1], np.int32), "column": np.zeros(1, np.int32), "scale": SCALE}, "q_len == 64*starts - 64"),
         ("nsa_selected", "O_chosen", {"Q": normal(1, 8, 1, D), "K": normal(1, 1, 64, D), "V": normal(1, 1, 64, D), "chosen": np.zeros((1, 1, 1, 16), np.int32),

@@ -101,6 +101,11 @@ add_test(NAME lost_keys
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/lost_keys.sh $<TARGET_FILE:flashtl>)
 set_tests_properties(repeated_keys lost_keys PROPERTIES LABELS "exec;slow")
 
+# Blocks that neighbouring queries share, by a count of them.
+add_test(NAME counted_blocks
+         COMMAND flashtl verify --op nsa_selected --with shared --head-dim 64 --gpu h200 --on interpreter --case 6)
+set_tests_properties(counted_blocks PROPERTIES LABELS exec)
+
 # Where clang is the only compiler; 77: it is not here, or does not know GPUs.
 add_test(NAME by_clang
          COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/by_clang.py $<TARGET_FILE:flashtl>)
