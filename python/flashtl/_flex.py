@@ -64,6 +64,9 @@ class Walk:
         self.end = f"{kv} >= kv_len" if is_ragged else ""
 
 
+EVERY_KEY = Walk(None, True)
+
+
 class Sketch(str):
     """The text of a sketch, and the arrays that its functions have captured: {name of an Input: array}."""
 
@@ -133,7 +136,7 @@ class Trace:
         return made
 
 
-def traced(score_mod, mask_mod, return_lse, walk):
+def traced(score_mod, mask_mod, return_lse, walk=EVERY_KEY):
     """The sketch, and {name of an Input: its Table}."""
     lifting = Lifting()
     start = Symbol("score", "real", is_tile=True)
@@ -321,6 +324,8 @@ def flex_attention(q, k, v, score_mod=None, mask_mod=None, *, block_mask=None, s
 def chosen(mask_mod, block_mask):
     """The function, and the block mask that it is of or None."""
     if block_mask is None:
+        if hasattr(mask_mod, "mask_mod") and not _blocks.is_block_mask(mask_mod):
+            raise TypeError("mask_mod is a function, or a block mask with its lists (kv_indices and the others); this object has no lists")
         return (mask_mod.mask_mod, mask_mod) if _blocks.is_block_mask(mask_mod) else (mask_mod, None)
     if mask_mod is not None:
         raise TypeError("mask_mod and block_mask are given; a block mask has its function")
