@@ -2,7 +2,7 @@
 import math
 
 from . import _again, _blocks
-from ._arrays import CPU, array_of, is_torch, one_device
+from ._arrays import CPU, array_of, empty, is_torch, one_device
 from ._attention import Matrices, check_heads, check_types, positive, program_of
 from ._captured import Lifting, REAL, Table
 from ._ranges import LENGTHS
@@ -44,7 +44,7 @@ class Walk:
     def __init__(self, size, is_ragged):
         self.is_listed, self.names = size is not None, ("Q", "K", "V", "O", "lse")
         self.places, self.within, self.head, self.views, self.lse_view, self.keys = {}, {}, HEAD, "", "", "kv_len"
-        self.partly = self.end = ""
+        self.partly = self.end = self.kept = ""
         if size is not None:
             self.list_blocks(*size, is_ragged)
 
@@ -58,6 +58,7 @@ class Walk:
                  "kv_whole": "" if is_ragged else f" and kv_len % {kv_size} == 0"}
         self.head = LISTED_HEAD.format(**named) + (RAGGED_HEAD if is_ragged else "")
         rows = f"min(tile_rows[i], {q_size})" if is_ragged else q_size
+        self.kept = " kept" if is_ragged else ""  # what a table says that was drawn may leave queries out
         self.views = f"let rows = {rows}, keys = listed[b, head, i]*{kv_size}\n" + VIEWS.format(**named)
         self.lse_view = LSE_VIEW.format(**named)
         self.partly = f"s >= full[b, head, i]*{kv_size} and "
@@ -198,9 +199,9 @@ def assembled(text, return_lse, walk):
     """The statements around those of the functions."""
     lines, tables, axes = inputs_of(text)
     q, k, v, o, lse = walk.names
-    lines = [walk.head, *lines, "Output O (b in batch, head in q_heads; q in q_len, dv)\n"]
+    lines = [walk.head, *lines, f"Output O (b in batch, head in q_heads; q in q_len, dv){walk.kept}\n"]
     if return_lse:
-        lines.append("Output lse f32 (b in batch, head in q_heads; q in q_len)\n")
+        lines.append(f"Output lse f32 (b in batch, head in q_heads; q in q_len){walk.kept}\n")
     lines += [walk.views, walk.lse_view if return_lse else ""]
     body = [f"Copy {k} from global to shared", f"Compute GEMM {q}, {k}.T and get S", f"Compute Multiply S, {text.scale} and get S", *text.statements,
             f"Compute Softmax {text.result}{' with m and l' if return_lse else ''}", f"Copy {v} from global to shared",
@@ -315,10 +316,18 @@ def flex_attention(q, k, v, score_mod=None, mask_mod=None, *, block_mask=None, s
     tables = text.cut({"b": matrices[0].batch, "head": matrices[0].heads, "q": matrices[0].length, "kv": matrices[1].length})
     program = program_of(text.plain, on, gpu, {}, arrays[0].type)
     with _again.learning(options, tensors) as learned:
-        found = program(Q=q, K=k, V=v, scale=positive("scale", scale) or 1 / math.sqrt(matrices[0].d), **tables, **lists)
+        outputs = made_outputs(*matrices, return_lse) if "tile_rows" in lists else {}
+        found = program(Q=q, K=k, V=v, scale=positive("scale", scale) or 1 / math.sqrt(matrices[0].d), **tables, **lists, **outputs)
         if all(table.shape for table in tables.values()):  # a number that an array holds is the next time another one
             learned.give(*found)
     return tuple(found) if return_lse else found[0]
+
+
+def made_outputs(q, k, v, return_lse):
+    """Outputs that are kept where nothing is written: here everything is, so that they need not begin at zero."""
+    shape, arrays = (q.batch, q.heads, q.length), [one.array for one in (q, k, v)]
+    found = {"O": empty("O", q.array.type, (*shape, v.d), arrays)}
+    return {**found, "lse": empty("lse", "f32", shape, arrays)} if return_lse else found
 
 
 def chosen(mask_mod, block_mask):

@@ -175,6 +175,25 @@ class Texts(Case):
         self.close(flashtl.flex_attention(q, k, v, bias, mask), reference(q, k, v, bias, causal)[0], 1e-3)
 
 
+class Kernels(Case):
+    """What a GPU's first call verifies: kernels against their texts, by lists that are drawn."""
+
+    def verified(self, text, shapes, **pins):
+        found = flashtl.compile(text, gpu="a100", **pins).verify(shapes=shapes, seconds=20)
+        self.assertTrue(found, repr(found))
+        self.assertEqual((found.failed, found.skipped), (0, 0))
+
+    def test_lists(self):
+        for ragged in (True, False):
+            text = flashtl.sketch_of(alibi, same_document, return_lse=True, block=64, ragged=ragged)
+            self.verified(text, "100x77,33x130" if ragged else "128x192,64x64", d=16, dv=16)
+
+    def test_counts(self):
+        from flashtl._flex import counted
+        for mask in (same_document, by_head, causal):
+            self.verified(counted(mask, 16), "decisive")
+
+
 class Refused(Case):
     def test_arguments(self):
         says, (q, k, v) = self.says, inputs()
