@@ -3,7 +3,8 @@
 
     package.py calls                 host time of a call, of each kind, beside PyTorch's own
     package.py first                 the first kernel of a process, from an empty cache and from a warm one
-    package.py flex [--only NAME]    FlexAttention's documented examples, compiled, in turns with flashtl.flex_attention
+    package.py flex [--only NAMES]   FlexAttention's documented examples, compiled, in turns with flashtl.flex_attention by functions
+                                     alone and by the lists of its block mask (NAMES: natten,documents)
     package.py models                small models of transformers by "ftl" and by "sdpa": logits and times
 
 Times are medians; --json FILE adds each row to a file."""
@@ -200,22 +201,27 @@ def flex(options):
     torch._dynamo.config.suppress_errors = False
     q, k, v = (random(BATCH, HEADS, LENGTH, D) for _ in "qkv")
     for name, (score_mod, mask_mod) in gallery().items():
-        if options.only not in (None, name):
+        if options.only is not None and name not in options.only.split(","):
             continue
         torch._dynamo.reset()
         compiled = torch.compile(flex_attention, dynamic=False)
         mask = None if mask_mod is None else create_block_mask(mask_mod, BATCH, None, LENGTH, LENGTH, device="cuda")
         peer = lambda: compiled(q, k, v, score_mod=score_mod, block_mask=mask)
-        own = lambda: flashtl.flex_attention(q, k, v, score_mod, mask_mod)
+        calls = [peer, lambda: flashtl.flex_attention(q, k, v, score_mod, mask_mod)]
+        if mask is not None:
+            calls.append(lambda: flashtl.flex_attention(q, k, v, score_mod, mask))
         with torch.no_grad():
             try:
-                errors = [worst_of(call(), q, k, v, score_mod, mask_mod) for call in (peer, own)]
-                times = in_turns([peer, own])
+                errors = [worst_of(call(), q, k, v, score_mod, mask_mod) for call in calls]
+                times = in_turns(calls)
             except Exception as why:
                 report(options, what="flex", name=name, why=repr(why)[:300])
                 continue
-        report(options, what="flex", name=f"{name:16}", flex_ms=times[0], own_ms=times[1], ratio=times[0] / times[1],
-               flex_error=f"{errors[0]:.1e}", own_error=f"{errors[1]:.1e}")
+        row = {"flex_ms": times[0], "own_ms": times[1], "ratio": times[0] / times[1]}
+        if mask is not None:
+            row.update(listed_ms=times[2], listed_ratio=times[0] / times[2])
+        names = ("flex_error", "own_error", "listed_error")
+        report(options, what="flex", name=f"{name:16}", **row, **{key: f"{error:.1e}" for key, error in zip(names, errors)})
 
 
 # --- models of transformers ----------------------------------------------------------------------------------------------

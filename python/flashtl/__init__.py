@@ -13,14 +13,14 @@ from ._errors import DiagnosticError, Error
 from ._library import configure, derive, gpus, sketch, version
 from ._program import Outputs, Program, Verification, compile
 
-__all__ = ["DiagnosticError", "Error", "FunctionError", "Outputs", "Program", "Verification", "append", "attention", "compile", "configure",
-           "decode", "derive", "flex_attention", "gpus", "mla_decode", "sketch", "sketch_of", "sparse_attention",
+__all__ = ["DiagnosticError", "Error", "FunctionError", "Outputs", "Program", "Verification", "append", "attention", "block_mask", "compile",
+           "configure", "decode", "derive", "flex_attention", "gpus", "mla_decode", "sketch", "sketch_of", "sparse_attention",
            "varlen_attention"]
 
 
 # Importing these would take as long again as all else.
-LATER = {"append": "_append", "decode": "_serving", "flex_attention": "_flex", "FunctionError": "_symbols", "mla_decode": "_serving",
-         "sketch_of": "_flex", "sparse_attention": "_sparse", "varlen_attention": "_serving"}
+LATER = {"append": "_append", "block_mask": "_blocks", "decode": "_serving", "flex_attention": "_flex", "FunctionError": "_symbols",
+         "mla_decode": "_serving", "sketch_of": "_flex", "sparse_attention": "_sparse", "varlen_attention": "_serving"}
 
 
 def __getattr__(name):

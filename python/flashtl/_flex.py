@@ -1,14 +1,14 @@
 """Attention whose scores and masks are Python functions, as FlexAttention's users write them: traced, and written as a sketch."""
 import math
 
-from . import _again
-from ._arrays import CPU, array_of, is_torch, one_device
+from . import _again, _blocks
+from ._arrays import CPU, array_of, empty, is_torch, one_device
 from ._attention import Matrices, check_heads, check_types, positive, program_of
 from ._captured import Lifting, REAL, Table
 from ._ranges import LENGTHS
 from ._symbols import FunctionError, Symbol, WHOLE_MOST, symbol
 from ._traced import key_of
-from ._written import Text
+from ._written import ATOM, SUM, Text
 
 HEAD = """kernel flex_attention
 let group = q_heads/kv_heads                                // query heads that share a key head
@@ -17,6 +17,55 @@ Input  K (b in batch, head/group in kv_heads; kv in kv_len, d) where q_heads % k
 Input  V (b in batch, head/group in kv_heads; kv in kv_len, dv)
 Input  scale f32 where scale > 0
 """
+
+
+LISTED_HEAD = """kernel flex_attention
+let group = q_heads/kv_heads                                // query heads that share a key head
+Input  Q (b in batch, head in q_heads; q in q_len, d){q_whole}
+Input  K (b in batch, h in kv_heads; kv in kv_len, d) where q_heads % kv_heads == 0{kv_whole}
+Input  V (b in batch, h in kv_heads; kv in kv_len, dv)
+Input  scale f32 where scale > 0
+Input  listed i32 (b in batch, head in q_heads, i in q_blocks) where q_blocks == ceil(q_len/{q_size}) // the blocks of keys that block i sees,
+Input  full i32 (b in batch, head in q_heads, i in q_blocks) // so many of them as a whole, which come first,
+Input  block i32 (b in batch, head in q_heads, i in q_blocks, n in kv_blocks) where kv_blocks == ceil(kv_len/{kv_size}) // and which they are
+"""
+RAGGED_HEAD = "Input  tile_rows i32 (i in q_blocks)                        // how many queries it has\n"
+VIEWS = """let X (b in batch, head in q_heads, i in q_blocks; r in rows, d) = Q[b, head, i*{q_size} + r, d]
+let Y (b in batch, head in q_heads, i in q_blocks; r in rows, dv) = O[b, head, i*{q_size} + r, dv]
+let K_listed (b in batch, head in q_heads, i in q_blocks; s in keys, d) = {left}K[b, head/group, {kv}, d]{right}
+let V_listed (b in batch, head in q_heads, i in q_blocks; s in keys, dv) = {left}V[b, head/group, {kv}, dv]{right}
+"""
+LSE_VIEW = "let Z (b in batch, head in q_heads, i in q_blocks; r in rows) = lse[b, head, i*{q_size} + r]\n"
+
+
+class Walk:
+    """How a sketch comes to its keys: all of them in order, or the blocks that lists name. 'is_ragged': the last blocks may be shorter."""
+
+    def __init__(self, size, is_ragged):
+        self.is_listed, self.names = size is not None, ("Q", "K", "V", "O", "lse")
+        self.places, self.within, self.head, self.views, self.lse_view, self.keys = {}, {}, HEAD, "", "", "kv_len"
+        self.partly = self.end = self.kept = ""
+        if size is not None:
+            self.list_blocks(*size, is_ragged)
+
+    def list_blocks(self, q_size, kv_size, is_ragged):
+        self.names, self.keys = ("X", "K_listed", "V_listed", "Y", "Z"), "keys"
+        q, kv = f"i*{q_size} + r", f"block[b, head, i, s/{kv_size}]*{kv_size} + s % {kv_size}"
+        self.places = {"q": (q, SUM), "kv": (kv, SUM)}
+        self.within = {**self.places, "kv": (f"min({kv}, kv_len - 1)", ATOM)} if is_ragged else self.places
+        named = {"q_size": q_size, "kv_size": kv_size, "kv": kv, "left": f"select({kv} < kv_len, " if is_ragged else "",
+                 "right": ", 0)" if is_ragged else "", "q_whole": "" if is_ragged else f" where q_len % {q_size} == 0",
+                 "kv_whole": "" if is_ragged else f" and kv_len % {kv_size} == 0"}
+        self.head = LISTED_HEAD.format(**named) + (RAGGED_HEAD if is_ragged else "")
+        rows = f"min(tile_rows[i], {q_size})" if is_ragged else q_size
+        self.kept = " kept" if is_ragged else ""  # what a table says that was drawn may leave queries out
+        self.views = f"let rows = {rows}, keys = listed[b, head, i]*{kv_size}\n" + VIEWS.format(**named)
+        self.lse_view = LSE_VIEW.format(**named)
+        self.partly = f"s >= full[b, head, i]*{kv_size} and "
+        self.end = f"{kv} >= kv_len" if is_ragged else ""
+
+
+EVERY_KEY = Walk(None, True)
 
 
 class Sketch(str):
@@ -31,21 +80,36 @@ class Sketch(str):
         return {name: cut(name, array, self.axes[name], lengths) for name, array in self.inputs.items()}
 
 
-def sketch_of(score_mod=None, mask_mod=None, *, return_lse=False):
+def sketch_of(score_mod=None, mask_mod=None, *, return_lse=False, block=None, ragged=True):
     """The sketch of attention with a function score_mod(score, b, h, q, kv) that gives each score anew, and a function
     mask_mod(b, h, q, kv) that says where a query sees a key: readable text, for flashtl.compile and all else that takes text.
 
     The functions run once, with values that stand for all scores: arithmetic, comparisons, &, |, ~, NumPy's functions or PyTorch's,
     elements of the arrays that they capture. Queries and keys are counted from the first ones. '.inputs' of the text are the arrays.
+
+    block      (queries, keys): the sketch walks the blocks of so many keys that lists name for each block of queries. They are Inputs that
+               flex_attention gives it of a block mask, and mask_mod is asked in those that are seen in part.
+    ragged     with 'block': False makes the sketch of lengths that are multiples of it
     """
+    block = sizes_of(block)
+    ragged = bool(ragged or not block)
     found = key_of(score_mod, mask_mod)
-    key = found and (found[0], bool(return_lse))
+    key = found and (found[0], bool(return_lse), block, ragged)
     if key and key in traces:
         return traces[key].sketch(found[1])
-    made, tables = traced(score_mod, mask_mod, return_lse)
+    made, tables = traced(score_mod, mask_mod, return_lse, Walk(block, ragged))
     if key:
         remember(key, Trace(made, tables, found[1]))
     return made
+
+
+def sizes_of(block):
+    if block is None:
+        return None
+    sizes = tuple(block) if isinstance(block, (tuple, list)) else (block, block)
+    if len(sizes) != 2 or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
+        raise ValueError(f"block is a number of queries and one of keys, both whole and above 0; found {block!r}")
+    return sizes
 
 
 TRACES_MOST = 256
@@ -73,23 +137,28 @@ class Trace:
         return made
 
 
-def traced(score_mod, mask_mod, return_lse):
+def traced(score_mod, mask_mod, return_lse, walk=EVERY_KEY):
     """The sketch, and {name of an Input: its Table}."""
     lifting = Lifting()
     start = Symbol("score", "real", is_tile=True)
     places = [Symbol("place", "int", value=name) for name in LENGTHS]
     try:
         score = trace(lifting, "score_mod", score_mod, [start, *places]) if score_mod is not None else start
-        seen = trace(lifting, "mask_mod", mask_mod, places) if mask_mod is not None else symbol(True)
+        seen = traced_mask(lifting, mask_mod, places)
         if score.kind == "bool":
             raise FunctionError("score_mod gives a score; found a condition", score)
-        if seen.kind != "bool":
-            raise FunctionError(f"mask_mod gives a condition, which is true where a query sees a key; found a {seen.kind}", seen)
-        text = written(score, seen, start, ())
-        text = written(score, seen, start, list(text.tables.values()))
+        text = written(score, seen, start, walk, ())
+        text = written(score, seen, start, walk, list(text.tables.values()))
     except RecursionError:
         raise FunctionError("an expression is nested too deep") from None
-    return assembled(text, return_lse)
+    return assembled(text, return_lse, walk)
+
+
+def traced_mask(lifting, mask_mod, places):
+    seen = trace(lifting, "mask_mod", mask_mod, places) if mask_mod is not None else symbol(True)
+    if seen.kind != "bool":
+        raise FunctionError(f"mask_mod gives a condition, which is true where a query sees a key; found a {seen.kind}", seen)
+    return seen
 
 
 def trace(lifting, name, function, args):
@@ -108,33 +177,64 @@ def trace(lifting, name, function, args):
     return symbol(given)
 
 
-def written(score, seen, start, shared):
-    text = Text(shared)
+def written(score, seen, start, walk, shared):
+    text = Text(shared, walk.places, walk.within)
     text.result = text.score(score, start)
-    text.mask(seen, text.result)
+    text.mask(seen, text.result, walk.partly)
+    if walk.end:
+        text.say(f"Compute Mask {text.result} where {walk.partly}{walk.end}")
     return text
 
 
-def assembled(text, return_lse):
-    """The statements around those of the functions."""
-    lines, tables, axes = [HEAD], {}, {}
+def inputs_of(text):
+    """Declarations of its tables; {name: table}, {name: places}."""
+    lines, tables, axes = [], {}, {}
     for table, places, name, conditions in text.tables.values():
         lines.append(declaration(text, table, places, name, conditions))
         tables[name], axes[name] = table, places
-    lines.append("Output O (b in batch, head in q_heads; q in q_len, dv)\n")
+    return lines, tables, axes
+
+
+def assembled(text, return_lse, walk):
+    """The statements around those of the functions."""
+    lines, tables, axes = inputs_of(text)
+    q, k, v, o, lse = walk.names
+    lines = [walk.head, *lines, f"Output O (b in batch, head in q_heads; q in q_len, dv){walk.kept}\n"]
     if return_lse:
-        lines.append("Output lse f32 (b in batch, head in q_heads; q in q_len)\n")
-    body = ["Copy K from global to shared", "Compute GEMM Q, K.T and get S", f"Compute Multiply S, {text.scale} and get S", *text.statements,
-            f"Compute Softmax {text.result}{' with m and l' if return_lse else ''}", "Copy V from global to shared",
-            f"Compute GEMM {text.result}, V and accumulate O"]
-    lines += ["\nCopy Q from global to shared\nfor j = 0:kv_len/BN\n", *(f"    {line}\n" for line in body),
-              "end\nCopy O from register to global\n"]
+        lines.append(f"Output lse f32 (b in batch, head in q_heads; q in q_len){walk.kept}\n")
+    lines += [walk.views, walk.lse_view if return_lse else ""]
+    body = [f"Copy {k} from global to shared", f"Compute GEMM {q}, {k}.T and get S", f"Compute Multiply S, {text.scale} and get S", *text.statements,
+            f"Compute Softmax {text.result}{' with m and l' if return_lse else ''}", f"Copy {v} from global to shared",
+            f"Compute GEMM {text.result}, {v} and accumulate {o}"]
+    lines += ["" if walk.is_listed else "\n", f"Copy {q} from global to shared\nfor j = 0:{walk.keys}/BN\n", *(f"    {line}\n" for line in body),
+              f"end\nCopy {o} from register to global\n"]
     if return_lse:
-        lines.append("Compute Log l and get lse\nCompute Add lse, m and get lse\nCopy lse from register to global\n")
-    made = Sketch("".join(lines))
-    made.plain, made.axes = str(made), axes
+        lines.append(f"Compute Log l and get {lse}\nCompute Add {lse}, m and get {lse}\nCopy {lse} from register to global\n")
+    return sketch_with("".join(lines), tables, axes), tables
+
+
+def sketch_with(text, tables, axes):
+    made = Sketch(text)
+    made.plain, made.axes = text, axes
     made.inputs = {name: as_input(name, table) for name, table in tables.items()}
-    return made, tables
+    return made
+
+
+def counted(mask_mod, size):
+    """The sketch that counts the keys which each query sees of each block of so many."""
+    if mask_mod is None:
+        raise TypeError("mask_mod is a function of (b, h, q, kv); found NoneType")
+    places = [Symbol("place", "int", value=name) for name in LENGTHS]
+    seen = traced_mask(Lifting(), mask_mod, places)
+    text = Text()
+    for _ in range(2):  # the second time with the names of the first one's tables
+        text = Text(list(text.tables.values()), {"kv": (f"n*{size} + s", SUM)}, {"kv": (f"min(n*{size} + s, kv_len - 1)", ATOM)})
+        text.mask(seen, "T, 0")
+    lines, tables, axes = inputs_of(text)
+    if not any("kv" in places for places in axes.values()):  # no table has that length
+        lines.insert(0, "Input  kv_len i32 where kv_len > 0\n")
+    masks = "".join(f"    {line}\n" for line in text.statements)
+    return sketch_with(_blocks.COUNTED.format(tables="".join(lines), size=size, masks=masks), tables, axes)
 
 
 def declaration(text, table, places, name, conditions):
@@ -190,21 +290,22 @@ def cut(name, array, places, lengths):
 
 # --- a call ------------------------------------------------------------------------------------------------------------
 
-def flex_attention(q, k, v, score_mod=None, mask_mod=None, *, scale=None, return_lse=False, on=None, gpu=None):
+def flex_attention(q, k, v, score_mod=None, mask_mod=None, *, block_mask=None, scale=None, return_lse=False, on=None, gpu=None):
     """o, or (o, lse), of (batch, heads, length, d) arrays, with scores and a mask by Python functions.
 
     score_mod   a function of (score, b, h, q, kv) that gives the score anew; scores come to it scaled
-    mask_mod    a function of (b, h, q, kv), true where a query sees a key
+    mask_mod    a function of (b, h, q, kv), true where a query sees a key; or a block mask
+    block_mask  lists of the blocks that are seen, of flashtl.block_mask or PyTorch's create_block_mask: no other is looked at
     scale       of the scores; 1/sqrt(d) where none is said
     return_lse  also gives the log-sum-exp of each row, f32 (batch, q_heads, q_len)
     on, gpu     on arrays of the CPU: "interpreter", or "emulator" of the GPU that is named, or "gpu"
 
     Queries and keys are counted from the first ones. k and v may have fewer heads than q. See sketch_of for what functions may do.
     """
-    if hasattr(mask_mod, "mask_mod"):
-        raise TypeError("mask_mod is a function; of a BlockMask that is .mask_mod: which blocks are empty is found out from it")
-    text = sketch_of(score_mod, mask_mod, return_lse=return_lse)
-    options, tensors = ("flex", text.plain, scale, return_lse, on, gpu), (q, k, v, *text.inputs.values())
+    mask_mod, block_mask = chosen(mask_mod, block_mask)
+    lists = lists_of(block_mask, q, k)
+    text = sketch_of(score_mod, mask_mod, return_lse=return_lse, block=block_mask and _blocks.sizes(block_mask), ragged="tile_rows" in lists)
+    options, tensors = ("flex", text.plain, scale, return_lse, on, gpu), (q, k, v, *text.inputs.values(), *lists.values())
     found = _again.again(options, tensors)
     if found:
         return found if return_lse else found[0]
@@ -215,7 +316,38 @@ def flex_attention(q, k, v, score_mod=None, mask_mod=None, *, scale=None, return
     tables = text.cut({"b": matrices[0].batch, "head": matrices[0].heads, "q": matrices[0].length, "kv": matrices[1].length})
     program = program_of(text.plain, on, gpu, {}, arrays[0].type)
     with _again.learning(options, tensors) as learned:
-        found = program(Q=q, K=k, V=v, scale=positive("scale", scale) or 1 / math.sqrt(matrices[0].d), **tables)
+        outputs = made_outputs(*matrices, return_lse) if "tile_rows" in lists else {}
+        found = program(Q=q, K=k, V=v, scale=positive("scale", scale) or 1 / math.sqrt(matrices[0].d), **tables, **lists, **outputs)
         if all(table.shape for table in tables.values()):  # a number that an array holds is the next time another one
             learned.give(*found)
     return tuple(found) if return_lse else found[0]
+
+
+def made_outputs(q, k, v, return_lse):
+    """Outputs that are kept where nothing is written: here everything is, so that they need not begin at zero."""
+    shape, arrays = (q.batch, q.heads, q.length), [one.array for one in (q, k, v)]
+    found = {"O": empty("O", q.array.type, (*shape, v.d), arrays)}
+    return {**found, "lse": empty("lse", "f32", shape, arrays)} if return_lse else found
+
+
+def chosen(mask_mod, block_mask):
+    """The function, and the block mask that it is of or None."""
+    if block_mask is None:
+        if hasattr(mask_mod, "mask_mod") and not _blocks.is_block_mask(mask_mod):
+            raise TypeError("mask_mod is a function, or a block mask with its lists (kv_indices and the others); this object has no lists")
+        return (mask_mod.mask_mod, mask_mod) if _blocks.is_block_mask(mask_mod) else (mask_mod, None)
+    if mask_mod is not None:
+        raise TypeError("mask_mod and block_mask are given; a block mask has its function")
+    if not _blocks.is_block_mask(block_mask):
+        raise TypeError(f"block_mask is what flashtl.block_mask or PyTorch's create_block_mask gives; found {type(block_mask).__name__}")
+    return block_mask.mask_mod, block_mask
+
+
+def lists_of(block_mask, q, k):
+    """The Inputs by which a sketch walks blocks."""
+    if block_mask is None:
+        return {}
+    for name, value in (("q", q), ("k", k)):
+        if len(getattr(value, "shape", ())) != 4:
+            raise ValueError(f"'{name}' has the axes (batch, heads, length, d); found an array of {len(getattr(value, 'shape', ()))}")
+    return _blocks.tables_of(block_mask, q, q.shape[0], q.shape[1], q.shape[2], k.shape[2])

@@ -12,6 +12,7 @@ FREE = {"kernel", "input", "output", "let", "grid", "allocate", "copy", "compute
         "f16", "bf16", "f32", "e4m3", "e5m2", "i8", "i32", "min", "max", "abs", "exp", "exp2", "log", "log2", "ceil", "floor", "select", "any",
         "first", "more", "next", "coordinate", "async", "mma_a", "mma_b", "mma_c", "rows", "columns", "lines", "partial", "persistent",
         "dynamic", "early", "sections", "offset", "permuted", "swizzled", "stages", "place", "turns", "over"}
+LISTED = {"X", "Y", "Z", "K_listed", "V_listed", "i", "r", "s", "n", "tile_rows", "keys", "block", "listed", "full", "q_blocks", "kv_blocks"}
 TAKEN = {"Q", "K", "V", "O", "S", "L", "b", "head", "q", "kv", "d", "dv", "j", "m", "l", "lse", "scale", "group", "batch", "q_heads", "kv_heads",
          "q_len", "kv_len"}
 
@@ -31,12 +32,13 @@ def number_text(x):
 
 class Text:
     """Writes Symbols. 'tables' are the Inputs that come of it: {key: [table, places, name, conditions of the launch]}; 'shared' are
-    those found before, so that an array that several places index becomes Inputs called by these, too."""
+    those found before, so that an array that several places index becomes Inputs called by these, too. 'places' says what places are where
+    they are no indices themselves, {place: (text, level)}, and 'within' what they are as indices of tables."""
 
-    def __init__(self, shared=()):
-        self.shared = shared
+    def __init__(self, shared=(), places=None, within=None):
+        self.shared, self.places, self.within = shared, places or {}, (within or places or {}, {})
         self.tables, self.tiles, self.statements = {}, {}, []
-        self.written, self.names, self.scale = {}, set(TAKEN), "scale"
+        self.written, self.names, self.scale = {}, TAKEN | LISTED if places else set(TAKEN), "scale"
 
     # --- expressions ---
 
@@ -59,7 +61,7 @@ class Text:
         if x.op == "number":
             return number_text(x)
         if x.op == "place":
-            return x.value, ATOM
+            return self.places.get(x.value, (x.value, ATOM))
         if x.op == "element":
             return self.element(x), ATOM
         if x.op == "select":
@@ -101,7 +103,10 @@ class Text:
             self.tables[key] = [table, places, None, {}]
         self.conditions_of(x, places, self.tables[key][3])
         name = self.name_of(key)
-        return f"{name}[{', '.join(map(self.expression, x.args))}]" if x.args else name
+        outside, (self.places, self.written) = (self.places, self.written), self.within
+        indices = [self.expression(index) for index in x.args]
+        self.places, self.written = outside
+        return f"{name}[{', '.join(indices)}]" if indices else name
 
     def name_of(self, key):
         """The variable's, with the places that index it where others do, too."""
@@ -234,17 +239,18 @@ class Text:
         self.tiles[id(x)] = name
         self.say(f"Compute Mask {name}{given} where {text}")
 
-    def mask(self, seen, tile):
-        """A Mask for each of the conditions that are to hold together: of linear ones the compiler finds out where loops begin and end."""
+    def mask(self, seen, tile, where=""):
+        """A Mask for each of the conditions that are to hold together: of linear ones the compiler finds out where loops begin and end.
+        'where': it is only there that they need to be asked."""
         if seen.op == "and":
             for x in seen.args:
-                self.mask(x, tile)
+                self.mask(x, tile, where)
             return
         if is_constant(seen, True):
             return
         if is_constant(seen):
             raise FunctionError("the mask sees nothing", seen)
-        text = f"Compute Mask {tile} where {self.expression(inverse(seen))}"
+        text = f"Compute Mask {tile} where {where}{self.expression(inverse(seen), NOT if where else OR)}"
         if text not in self.statements:
             self.say(text)
 

@@ -421,7 +421,7 @@ class Refused(Case):
         says(TypeError, "mask_mod is a function of (b, h, q, kv); found str", flashtl.sketch_of, mask_mod="causal")
         says(TypeError, "score_mod returns nothing", flashtl.sketch_of, lambda s, b, h, q, kv: None)
         block_mask = type("BlockMask", (), {"mask_mod": causal})()
-        says(TypeError, "of a BlockMask that is .mask_mod", flashtl.flex_attention, q, k, v, None, block_mask)
+        says(TypeError, "a block mask with its lists (kv_indices and the others); this object has no lists", flashtl.flex_attention, q, k, v, None, block_mask)
         short = np.zeros((2, 45), np.int32)
         says(ValueError, "axis 1 of 'short' has 45 elements, and the function takes one for each of 48 (kv_len)", flashtl.flex_attention, q, k, v,
              mask_mod=lambda b, h, q, kv: short[b, kv] == 0)

@@ -21,6 +21,7 @@ DRIVER, NVRTC = os.environ.get("FAKE_CUDA_LIBRARY"), os.environ.get("FAKE_NVRTC_
 if not DRIVER:
     raise unittest.SkipTest("FAKE_CUDA_LIBRARY names no driver")
 flashtl.configure(cuda_library=DRIVER, nvrtc_library=NVRTC, cache_folder="", verify=False)
+LISTS = flashtl.block_mask(lambda b, h, q, kv: q >= kv, None, None, 100, 100, block=32)
 
 
 class Record(c.Structure):  # the beginning of fake_record
@@ -97,6 +98,7 @@ CALLS = {
                                  lambda x, at: tuple(TWO(X=x, at=at, g_len=24))),
     "functions": (lambda: (random(2, 8, 96, 64), random(2, 2, 96, 64), random(2, 2, 96, 64)),
                   lambda *x: flashtl.flex_attention(*x, alibi, lambda b, h, q, kv: q >= kv, gpu="a100")),
+    "listed blocks": (qkv, lambda *x: flashtl.flex_attention(*x, alibi, LISTS, gpu="a100")),
 }
 SCRATCH = {"decode": 2, "decode with sinks and a bias": 2, "latent": 2, "a program of two kernels": 1}  # addresses of the last kernel
 WORDS = {"a program of two kernels": 6}  # of the parameters that are compared; what comes after a kernel's own is nothing

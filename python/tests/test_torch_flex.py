@@ -72,6 +72,32 @@ class Beside(unittest.TestCase):
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
         self.assertEqual(lse.shape, (BATCH, HEADS, LENGTH))
 
+    def test_block_masks(self):
+        """PyTorch's lists and ours name the same blocks, and give what PyTorch does with its own."""
+        q, k, v = (torch.randn(BATCH, heads, LENGTH, D) for heads in (HEADS, 2, 2))
+        for mask_mod in MASKS:
+            for shape in ((BATCH, HEADS), (BATCH, None)):
+                with self.subTest((mask_mod.__name__, shape)), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    theirs = flex.create_block_mask(mask_mod, *shape, LENGTH, LENGTH, device="cpu", BLOCK_SIZE=16)
+                    wanted = flex.flex_attention(q, k, v, alibi, theirs, enable_gqa=True)
+                    own = flashtl.block_mask(mask_mod, *shape, LENGTH, LENGTH, block=16, device="cpu")
+                    for name in ("kv_num_blocks", "full_kv_num_blocks"):
+                        self.assertTrue(torch.equal(getattr(own, name), getattr(theirs, name)))
+                    for mask in (theirs, own):
+                        torch.testing.assert_close(flashtl.flex_attention(q, k, v, alibi, mask), wanted, atol=1e-5, rtol=1e-5)
+
+    def test_lists_that_were_written(self):
+        """Lists are put in order again when they have changed."""
+        q = torch.randn(BATCH, HEADS, LENGTH, D)
+        mask = flashtl.block_mask(causal, None, None, LENGTH, LENGTH, block=16, device="cpu")
+        before = flashtl.flex_attention(q, q, q, None, mask)
+        mask.full_kv_num_blocks.zero_()
+        after = flashtl.flex_attention(q, q, q, None, mask)
+        near_ = flashtl.flex_attention(q, q, q, None, lambda b, h, q, kv: (q >= kv) & (q // 16 == kv // 16))
+        self.assertFalse(torch.equal(before, after))
+        torch.testing.assert_close(after, near_, atol=1e-5, rtol=1e-5)
+
     def test_masks(self):
         for mask in MASKS:
             with self.subTest(mask.__name__):
@@ -85,9 +111,6 @@ class Beside(unittest.TestCase):
 
     def test_refused(self):
         q = torch.randn(BATCH, HEADS, LENGTH, D)
-        mask = flex.create_block_mask(causal, BATCH, HEADS, LENGTH, LENGTH, device="cpu")
-        with self.assertRaisesRegex(TypeError, "of a BlockMask that is .mask_mod"):
-            flashtl.flex_attention(q, q, q, None, mask)
         with self.assertRaisesRegex(flashtl.FunctionError, r"test_torch_flex.py, line \d+\): there is no 'cosh'"):
             flashtl.sketch_of(lambda score, b, h, q, kv: torch.cosh(score))
         with self.assertRaisesRegex(flashtl.FunctionError, "ask for one answer"):

@@ -1,24 +1,13 @@
 #include "reason/bounds.h"
 
+#include "reason/cuts.h"
 #include "reason/ends.h"
-#include "reason/linear.h"
+#include "reason/extremes.h"
 #include "reason/scalar.h"
 
 #include <math.h>
 
-enum { BOUNDS_TESTS_MAX = 8 };
-
-typedef struct bound_test {
-    linear_cut cut;
-    tl_expr *text; /* the test itself */
-} bound_test;
-
-typedef struct bound_tests {
-    bound_test items[BOUNDS_TESTS_MAX];
-    int count;
-    bool is_solved; /* all of them are */
-    bool is_cut;    /* there are more */
-} bound_tests;
+enum { BOUNDS_TESTS_MAX = 8, BOUNDS_EDGES_MAX = 48 };
 
 /* One loop over blocks of an axis. */
 typedef struct bound_loop {
@@ -32,32 +21,15 @@ typedef struct bound_loop {
 
 /* --- conditions ------------------------------------------------------------------------------- */
 
-static bound_test solve(reason *r, str axis, const tl_expr *e) {
-    return (bound_test){linear_cut_of(r, axis, e), tl_expr_copy(r->memory, e)};
-}
-
-static void split(reason *r, str axis, const tl_expr *e, bound_tests *tests) {
-    if (e->kind == TL_BINARY && e->operator== TL_OR) {
-        split(r, axis, e->left, tests);
-        split(r, axis, e->right, tests);
-        return;
-    }
-    bound_test test = solve(r, axis, e);
-    tests->is_solved = tests->is_solved && test.cut.is_solved;
-    if (tests->count < BOUNDS_TESTS_MAX) tests->items[tests->count++] = test;
-    else tests->is_solved = false, tests->is_cut = true;
-}
-
-static bound_tests tests_of(reason *r, str axis, const tl_expr *condition) {
-    bound_tests tests = {.is_solved = true};
-    if (condition) split(r, axis, condition, &tests);
-    return tests;
+static cuts_list tests_of(const bound_loop *b, const tl_statement *mask) {
+    const tl_expr *condition = mask->compute.condition;
+    return condition ? cuts_of(b->r, b->axis, condition, BOUNDS_TESTS_MAX) : (cuts_list){0};
 }
 
 /* Does the test hold for every element past the end, in rows that exist? kv >= length > E. */
-static bool test_covers_end(const bound_loop *b, const bound_test *test) {
-    if (!test->cut.is_solved || !test->cut.is_upper) return false;
-    tl_linear rest = linear_of(b->r, linear_expr(b->r, &test->cut.edge), true);
+static bool test_covers_end(const bound_loop *b, const cut *test) {
+    if (!test->is_solved || !test->is_upper) return false;
+    tl_linear rest = linear_of(b->r, linear_expr(b->r, &test->edge), true);
     for (int i = 0; i < b->tiles->extents.count; i++) {
         const tiles_span *e = &b->tiles->extents.items[i];
         int64_t c = linear_coefficient(&rest, e->index);
@@ -77,7 +49,7 @@ static bool test_covers_end(const bound_loop *b, const bound_test *test) {
 static bool condition_covers_end(const bound_loop *b, const tl_expr *e) {
     if (e->kind == TL_BINARY && e->operator== TL_OR)
         return condition_covers_end(b, e->left) || condition_covers_end(b, e->right);
-    bound_test test = solve(b->r, b->axis, e);
+    cut test = cuts_solve(b->r, b->axis, e);
     return test_covers_end(b, &test);
 }
 
@@ -86,23 +58,6 @@ static bool mask_covers_end(void *context, const tl_statement *mask) {
 }
 
 /* --- masks for ragged ends -------------------------------------------------------------------- */
-
-static tl_place place_of(const bound_loop *b, const tiles_tile *tile, const tl_statement *at) {
-    reason *r = b->r;
-    tl_place place = {.items = arena_array(r->memory, tl_spot, tile->axis_count), .is_given = true};
-    for (int i = 0; i < tile->axis_count; i++) {
-        tl_spot spot = {.is_all = true};
-        if (!tiles_walk(r, (tl_statement *)at, tile->axes[i], &spot)) {
-            /* A block of the grid: `L = q_block` where a copy says so. */
-            for (tl_statement *s = r->kernel->body.first; s && spot.is_all; s = tl_next(s, NULL))
-                if (s->kind == TL_COPY) tiles_spot(r, s, tile->axes[i], &spot);
-        }
-        place.items[i] = spot;
-    }
-    place.count = tile->axis_count;
-    while (place.count > 0 && place.items[place.count - 1].is_all) place.count--;
-    return place;
-}
 
 /* The Mask that last wrote the tile before 'at', if nothing else did in between. */
 static tl_statement *mask_before(const tl_statement *at, str name, double value, reason *r) {
@@ -135,14 +90,14 @@ static bool mask_end(const bound_loop *b, ends_answer *answer) {
         mask->compute.condition =
             tl_quote_expr(r->memory, "%s or %s >= %s",
                           edit_text(r->memory, mask->compute.condition), axis, length);
-        if (!mask->compute.place.is_given) mask->compute.place = place_of(b, about, mask);
+        if (!mask->compute.place.is_given) mask->compute.place = tiles_place(r, about, mask);
         return true;
     }
     const char *value =
         answer->neutral == -INFINITY ? "" : reason_say(r, ", %s", tl_neutral_text(answer->neutral));
     tl_block text = tl_quote(r->memory, "Compute Mask %s%s where %s >= %s // past the end", tile,
                              value, axis, length);
-    text.first->compute.place = place_of(b, about, answer->hurt);
+    text.first->compute.place = tiles_place(r, about, answer->hurt);
     edit_before(r->kernel, answer->hurt, text);
     return true;
 }
@@ -166,81 +121,19 @@ static bool mask_ends(bound_loop *b) {
                         STR_ARGS(b->axis));
 }
 
-/* --- extremes over a tile --------------------------------------------------------------------- */
+/* --- edges --------------------------------------------------------------------------------------
+ */
 
-/* Where the tile's other axis begins (is_last: its last element), as an expression. */
-static tl_expr *extreme_index(const bound_loop *b, str index, bool is_last) {
-    reason *r = b->r;
-    const tiles_span *e = tiles_extent(b->tiles, index);
-    if (!e) return NULL;
-    tl_spot spot = {.is_all = true};
-    tiles_tile one = {.axis_count = 1, .axes = {index}};
-    tl_place place = place_of(b, &one, b->loop->loop.body.first);
-    if (place.count == 1) spot = place.items[0];
-    const char *size = edit_factor_text(r->memory, e->extent);
-    if (spot.is_all)
-        return is_last ? tl_quote_expr(r->memory, "%s - 1", size) : tl_quote_expr(r->memory, "0");
-    const char *at = edit_text(r->memory, spot.at);
-    return is_last ? tl_quote_expr(r->memory, "(%s + 1)*%s - 1", at, size)
-                   : tl_quote_expr(r->memory, "%s*%s", edit_factor_text(r->memory, spot.at), size);
-}
-
-/* The index name of a tile that an expression mentions; several: 'many'. */
-static str mentioned_index(const bound_loop *b, const tl_expr *e, bool *many) {
-    str found = {"", 0};
-    for (int i = 0; i < b->tiles->extents.count; i++) {
-        const tiles_span *x = &b->tiles->extents.items[i];
-        bool is_length = x->length->kind == TL_NAME && str_equal(x->length->text, x->index);
-        if (is_length || !tl_expr_names(e, x->index)) continue;
-        *many = found.length > 0;
-        found = x->index;
-    }
-    return found;
-}
-
-/* The largest (or smallest) value of E over the tile, as a sum; false when it is not known. */
-static bool extreme(const bound_loop *b, const tl_linear *edge, bool is_largest, tl_linear *out) {
-    reason *r = b->r;
-    *out = (tl_linear){.constant = edge->constant};
-    for (int i = 0; i < edge->count; i++) {
-        const tl_expr *atom = edge->terms[i].atom;
-        int64_t c = edge->terms[i].factor;
-        bool many = false;
-        str index = mentioned_index(b, atom, &many);
-        if (index.length == 0) {
-            tl_linear_add_atom(out, atom, c);
-            continue;
-        }
-        bool is_name = atom->kind == TL_NAME;
-        bool is_quotient = atom->kind == TL_BINARY && atom->operator== TL_OVER &&
-                                                      atom->left->kind == TL_NAME &&
-                                                      scalar_is_positive(r, atom->right);
-        if (many || (!is_name && !is_quotient)) return false;
-        tl_expr *value = extreme_index(b, index, is_largest == (c > 0));
-        if (!value) return false;
-        if (is_quotient)
-            value = tl_quote_expr(r->memory, "floor(%s/%s)", edit_factor_text(r->memory, value),
-                                  edit_factor_text(r->memory, atom->right));
-        /* Kept as one atom, so that it prints as it is read: (q_block + 1)*BM. */
-        if (value->kind == TL_BINARY && value->operator== TL_MINUS &&
-                                        value->right->kind == TL_INTEGER) {
-            tl_linear_add_atom(out, value->left, c);
-            out->constant -= c * value->right->integer;
-        } else if (value->kind == TL_INTEGER) {
-            out->constant += c * value->integer;
-        } else {
-            tl_linear_add_atom(out, value, c);
-        }
-    }
-    return !out->is_broken;
+static extremes_tile tile_of(const bound_loop *b) {
+    return (extremes_tile){b->r, b->tiles, b->loop->loop.body.first};
 }
 
 /* Names the uniform part of an edge, `offset`, so that bounds and masks share it. */
 static void name_offset(const bound_loop *b, tl_linear *edge) {
+    const extremes_tile tile = tile_of(b);
     tl_linear rest = {0};
-    bool many;
     for (int i = 0; i < edge->count; i++)
-        if (mentioned_index(b, edge->terms[i].atom, &many).length == 0)
+        if (!extremes_has_index(&tile, edge->terms[i].atom))
             tl_linear_add_atom(&rest, edge->terms[i].atom, edge->terms[i].factor);
     if (rest.count < 2) return;
     tl_binding *known = edit_find_let(b->r->kernel, STR("offset"), NULL);
@@ -259,74 +152,129 @@ static void name_offset(const bound_loop *b, tl_linear *edge) {
     tl_linear_add_atom(edge, tl_quote_expr(b->r->memory, "%s", name), 1);
 }
 
-/* The condition again, from its solved tests: kv > q + offset. */
-static void rewrite_condition(const bound_loop *b, tl_statement *mask, bound_tests *tests) {
+/* Tests that are joined, from their edges where these have become shorter: kv > q + offset. */
+static str rewritten(const bound_loop *b, const tl_expr *e) {
     reason *r = b->r;
-    str text = {"", 0};
-    for (int i = 0; i < tests->count; i++) {
-        bound_test *t = &tests->items[i];
-        const tl_expr *one = t->text;
-        int before = t->cut.edge.count;
-        if (t->cut.is_solved) name_offset(b, &t->cut.edge);
-        if (t->cut.is_solved && t->cut.edge.count < before) {
-            tl_linear edge = t->cut.edge;
-            one = tl_quote_expr(r->memory, t->cut.is_upper ? "%.*s > %s" : "%.*s <= %s",
-                                STR_ARGS(b->axis), edit_text(r->memory, linear_expr(r, &edge)));
-        }
-        reason_list(r, &text, " or ", "%s", edit_text(r->memory, one));
+    bool is_or = e->kind == TL_BINARY && e->operator== TL_OR;
+    if (is_or || (e->kind == TL_BINARY && e->operator== TL_AND)) {
+        str left = rewritten(b, e->left), right = rewritten(b, e->right);
+        if (is_or) return str_format(r->memory, "%.*s or %.*s", STR_ARGS(left), STR_ARGS(right));
+        bool opens = e->left->kind == TL_BINARY && e->left->operator== TL_OR,
+             closes = e->right->kind == TL_BINARY && e->right->operator== TL_OR;
+        return str_format(r->memory, "%s%.*s%s and %s%.*s%s", opens ? "(" : "", STR_ARGS(left),
+                          opens ? ")" : "", closes ? "(" : "", STR_ARGS(right), closes ? ")" : "");
     }
-    mask->compute.condition = tl_quote_expr(r->memory, "%.*s", STR_ARGS(text));
+    cut test = cuts_solve(r, b->axis, e);
+    int before = test.edge.count;
+    if (test.is_solved) name_offset(b, &test.edge);
+    if (!test.is_solved || test.edge.count == before) return tl_expr_text(r->memory, e);
+    return str_format(r->memory, test.is_upper ? "%.*s > %s" : "%.*s <= %s", STR_ARGS(b->axis),
+                      edit_text(r->memory, linear_expr(r, &test.edge)));
 }
 
 /* --- bounds ----------------------------------------------------------------------------------- */
 
-/* Edges of the stretches of blocks, each + 1: lists for min(...) and max(...). */
+typedef struct edge_list {
+    str items[BOUNDS_EDGES_MAX];
+    int count;
+} edge_list;
+
+/* Edges of the stretches of blocks, each + 1. */
 typedef struct bound_edges {
-    str last;  /* blocks from here on are masked as a whole */
-    str full;  /* blocks from here on need the mask */
-    str first; /* blocks before this one are masked as a whole */
-    str clear; /* blocks before this one need the mask */
-    int upper_count, lower_count;
-    bool meets_end; /* a test is the axis's own end, or covers it */
+    edge_list last;  /* blocks from the least of these on are masked as a whole */
+    edge_list full;  /* blocks from the least of these on need the mask */
+    edge_list first; /* blocks before the greatest of these are masked as a whole */
+    edge_list clear; /* blocks before the greatest of these need the mask */
+    bool meets_end;  /* a test is the axis's own end, or covers it */
 } bound_edges;
 
 /* A function takes eight arguments, of which the axis's length is one: more are in a call within
  * the call.
  */
-static str join(reason *r, const char *function, str list, int count, const tl_linear *one) {
+static str joined(reason *r, const char *function, const edge_list *list) {
     enum { TOGETHER = 6 };
-    tl_linear next = *one;
-    next.constant += 1;
-    const char *text = edit_text(r->memory, linear_expr(r, &next));
-    if (count > 0 && count % TOGETHER == 0)
-        list = str_format(r->memory, "%s(%.*s)", function, STR_ARGS(list));
-    return list.length > 0 ? str_format(r->memory, "%.*s, %s", STR_ARGS(list), text)
-                           : str_from(text);
+    str text = {"", 0};
+    for (int i = 0; i < list->count; i++) {
+        if (i > 0 && i % TOGETHER == 0)
+            text = str_format(r->memory, "%s(%.*s)", function, STR_ARGS(text));
+        reason_list(r, &text, ", ", "%.*s", STR_ARGS(list->items[i]));
+    }
+    return text;
 }
 
-static bool find_edges(const bound_loop *b, const bound_tests *tests, bound_edges *edges) {
-    for (int i = 0; i < tests->count; i++) {
-        const bound_test *t = &tests->items[i];
+static void add_edge(edge_list *list, str text) {
+    for (int i = 0; i < list->count; i++)
+        if (str_equal(list->items[i], text)) return;
+    if (list->count < BOUNDS_EDGES_MAX) list->items[list->count++] = text;
+}
+
+static str edge_text(reason *r, const tl_linear *edge) {
+    tl_linear next = *edge;
+    next.constant += 1;
+    return tl_expr_text(r->memory, linear_expr(r, &next));
+}
+
+/* One side of what a conjunction takes out: edges of its cuts there, whose masked elements may be
+ * in a block (near), and whose are a whole block (far).
+ */
+typedef struct bound_side {
+    edge_list near, far;
+    bool is_open; /* some of them are not known */
+} bound_side;
+
+static bound_side read_side(const bound_loop *b, const cuts *test, bool is_upper) {
+    const extremes_tile tile = tile_of(b);
+    bound_side side = {0};
+    for (int i = 0; i < test->count; i++) {
         tl_linear largest, smallest;
-        if (!t->cut.is_solved || !extreme(b, &t->cut.edge, true, &largest) ||
-            !extreme(b, &t->cut.edge, false, &smallest))
-            return false;
-        /* The length itself is in every bound already. */
-        tl_linear length = linear_of(b->r, b->extent->length, true);
-        tl_linear difference = linear_of(b->r, linear_expr(b->r, &largest), true);
-        tl_linear_add(&difference, &length, -1);
-        edges->meets_end = edges->meets_end || t->cut.is_upper;
-        if (t->cut.is_upper && difference.count == 0 && difference.constant == -1) continue;
-        if (t->cut.is_upper) {
-            edges->last = join(b->r, "min", edges->last, edges->upper_count, &largest);
-            edges->full = join(b->r, "min", edges->full, edges->upper_count, &smallest);
-            edges->upper_count++;
-        } else {
-            edges->first = join(b->r, "max", edges->first, edges->lower_count, &smallest);
-            edges->clear = join(b->r, "max", edges->clear, edges->lower_count, &largest);
-            edges->lower_count++;
+        if (test->items[i].is_upper != is_upper) continue;
+        if (!extremes_find(&tile, &test->items[i].edge, true, &largest) ||
+            !extremes_find(&tile, &test->items[i].edge, false, &smallest)) {
+            side.is_open = true;
+            continue;
         }
+        add_edge(&side.far, edge_text(b->r, is_upper ? &largest : &smallest));
+        add_edge(&side.near, edge_text(b->r, is_upper ? &smallest : &largest));
     }
+    return side;
+}
+
+/* The greatest of them where what is masked begins at an edge, as all tests have to hold there; the
+ * least where it ends.
+ */
+static str farthest(const bound_loop *b, const edge_list *list, bool is_upper) {
+    const char *function = is_upper ? "max" : "min";
+    str text = joined(b->r, function, list);
+    return list->count > 1 ? str_format(b->r->memory, "%s(%.*s)", function, STR_ARGS(text)) : text;
+}
+
+/* The length itself is in every bound already. */
+static bool is_length(const bound_loop *b, const cuts *test) {
+    const extremes_tile tile = tile_of(b);
+    tl_linear largest;
+    if (test->count != 1 || !test->is_whole || !test->items[0].is_upper ||
+        !extremes_find(&tile, &test->items[0].edge, true, &largest))
+        return false;
+    tl_linear length = linear_of(b->r, b->extent->length, true);
+    tl_linear difference = linear_of(b->r, linear_expr(b->r, &largest), true);
+    tl_linear_add(&difference, &length, -1);
+    return difference.count == 0 && difference.constant == -1;
+}
+
+/* A conjunction whose cuts are on both sides masks a stretch in the middle: it empties no end, and
+ * one of its sides says where it begins.
+ */
+static bool find_edges(const bound_loop *b, const cuts *test, bound_edges *edges) {
+    bound_side upper = read_side(b, test, true), lower = read_side(b, test, false);
+    bool is_upper = upper.far.count > 0, is_lower = lower.far.count > 0;
+    if (!is_upper && !is_lower) return false;
+    edges->meets_end = edges->meets_end || is_upper;
+    if (is_length(b, test)) return true;
+    bool empties = test->is_whole && is_upper != is_lower && !upper.is_open && !lower.is_open;
+    const bound_side *side = is_upper ? &upper : &lower;
+    if (empties)
+        add_edge(is_upper ? &edges->last : &edges->first, farthest(b, &side->far, is_upper));
+    add_edge(is_upper ? &edges->full : &edges->clear, farthest(b, &side->near, is_upper));
     return true;
 }
 
@@ -335,14 +283,16 @@ static const char *let(reason *r, const char *wanted, const char *comment, str v
 }
 
 /* min(length, list) or just the length. */
-static str upper_text(const bound_loop *b, str list, int count) {
+static str upper_text(const bound_loop *b, const edge_list *list) {
     const char *length = edit_text(b->r->memory, b->extent->length);
-    return count > 0 ? str_format(b->r->memory, "min(%s, %.*s)", length, STR_ARGS(list))
-                     : str_from(length);
+    return list->count > 0 ? str_format(b->r->memory, "min(%s, %.*s)", length,
+                                        STR_ARGS(joined(b->r, "min", list)))
+                           : str_from(length);
 }
 
-static str lower_text(const bound_loop *b, str list, int count) {
-    return count > 1 ? str_format(b->r->memory, "max(%.*s)", STR_ARGS(list)) : list;
+static str lower_text(const bound_loop *b, const edge_list *list) {
+    str text = joined(b->r, "max", list);
+    return list->count > 1 ? str_format(b->r->memory, "max(%.*s)", STR_ARGS(text)) : text;
 }
 
 static str quotient(const bound_loop *b, const char *function, str dividend) {
@@ -355,21 +305,23 @@ static str quotient(const bound_loop *b, const char *function, str dividend) {
 static void guard_mask(const bound_loop *b, tl_statement *mask) {
     reason *r = b->r;
     const char *j = edit_z(r->memory, b->loop->loop.name);
-    bound_tests tests = tests_of(r, b->axis, mask->compute.condition);
-    if (tests.is_cut) return;
-    rewrite_condition(b, mask, &tests);
-    tests = tests_of(r, b->axis, mask->compute.condition);
+    cuts_list tests = tests_of(b, mask);
+    if (tests.is_cut || tests.items.count == 0) return;
+    mask->compute.condition =
+        tl_quote_expr(r->memory, "%.*s", STR_ARGS(rewritten(b, mask->compute.condition)));
+    tests = tests_of(b, mask);
     bound_edges edges = {0};
-    if (!tests.is_solved || !find_edges(b, &tests, &edges)) return;
+    for (int i = 0; i < tests.items.count; i++)
+        if (!find_edges(b, &tests.items.items[i], &edges)) return;
     str condition = {"", 0};
-    bool needs_upper = edges.upper_count > 0 || (edges.meets_end && !b->is_divided);
-    if (edges.lower_count > 0) {
-        str value = quotient(b, "ceil", lower_text(b, edges.clear, edges.lower_count));
+    bool needs_upper = edges.full.count > 0 || (edges.meets_end && !b->is_divided);
+    if (edges.clear.count > 0) {
+        str value = quotient(b, "ceil", lower_text(b, &edges.clear));
         condition = str_format(r->memory, "%s < %s", j,
                                let(r, "clear", "blocks from here to `full` need no mask", value));
     }
     if (needs_upper) {
-        str value = quotient(b, "floor", upper_text(b, edges.full, edges.upper_count));
+        str value = quotient(b, "floor", upper_text(b, &edges.full));
         const char *full =
             let(r, "full", "blocks before this one need no mask at their end", value);
         condition = condition.length > 0
@@ -395,29 +347,27 @@ static bool is_harmless(bound_loop *b, const tl_statement *mask) {
 static void bound_loop_itself(const bound_loop *b, const bound_edges *edges, bool needs_one) {
     reason *r = b->r;
     const char *first = "0";
-    if (edges->lower_count > 0) {
-        str value = str_format(
-            r->memory, "max(0, %.*s)",
-            STR_ARGS(quotient(b, "floor", lower_text(b, edges->first, edges->lower_count))));
+    if (edges->first.count > 0) {
+        str value = str_format(r->memory, "max(0, %.*s)",
+                               STR_ARGS(quotient(b, "floor", lower_text(b, &edges->first))));
         first = let(r, "first", "blocks before this one are masked as a whole", value);
     }
-    str blocks = quotient(b, "ceil", upper_text(b, edges->last, edges->upper_count));
+    str blocks = quotient(b, "ceil", upper_text(b, &edges->last));
     int64_t length;
-    bool is_never_empty = edges->upper_count + edges->lower_count == 0 &&
+    bool is_never_empty = edges->last.count + edges->first.count == 0 &&
                           reason_known(r, b->extent->length, &length) && length > 0;
     if (needs_one && !is_never_empty)
-        blocks = edges->lower_count > 0
+        blocks = edges->first.count > 0
                      ? str_format(r->memory, "max(%s + 1, %.*s)", first, STR_ARGS(blocks))
                      : str_format(r->memory, "max(1, %.*s)", STR_ARGS(blocks));
     const char *comment =
-        edges->upper_count > 0 ? "blocks from here on are masked as a whole" : "blocks of the axis";
+        edges->last.count > 0 ? "blocks from here on are masked as a whole" : "blocks of the axis";
     const char *name = let(r, "blocks", comment, blocks);
     b->loop->loop.from = tl_quote_expr(r->memory, "%s", first);
     b->loop->loop.to = tl_quote_expr(r->memory, "%s", name);
 }
 
 static bool bound_one(bound_loop *b) {
-    enum { EDGES_MAX = 48 };
     if (!mask_ends(b)) return false;
     bound_edges all = {0};
     tl_statement *masks[16];
@@ -430,17 +380,12 @@ static bool bound_one(bound_loop *b) {
     bool needs_one = is_harmless(b, NULL);
     for (int i = 0; i < count; i++) {
         if (!is_harmless(b, masks[i])) continue;
-        bound_tests tests = tests_of(b->r, b->axis, masks[i]->compute.condition);
-        for (int k = 0; k < tests.count; k++)
-            if (tests.items[k].cut.is_solved) name_offset(b, &tests.items[k].cut.edge);
-        bound_edges edges = all;
-        bound_tests one = {.count = 1};
+        cuts_list tests = tests_of(b, masks[i]);
+        for (int k = 0; k < tests.items.count; k++)
+            for (int n = 0; n < tests.items.items[k].count; n++)
+                name_offset(b, &tests.items.items[k].items[n].edge);
         /* Each test alone empties blocks; beyond that they only mask. */
-        for (int k = 0; k < tests.count && all.upper_count + all.lower_count < EDGES_MAX; k++) {
-            one.items[0] = tests.items[k];
-            if (find_edges(b, &one, &edges)) all = edges;
-            else edges = all;
-        }
+        for (int k = 0; k < tests.items.count; k++) find_edges(b, &tests.items.items[k], &all);
     }
     bound_loop_itself(b, &all, needs_one);
     for (int i = 0; i < count; i++) guard_mask(b, masks[i]);
@@ -448,7 +393,7 @@ static bool bound_one(bound_loop *b) {
         reason_decide(b->r, "masks",
                       "the loop over %.*s runs over %s blocks that some element sees; masks in "
                       "an `if` that is true at the edges only: %d",
-                      STR_ARGS(b->axis), all.upper_count + all.lower_count > 0 ? "the" : "all",
+                      STR_ARGS(b->axis), all.last.count + all.first.count > 0 ? "the" : "all",
                       count);
     return true;
 }

@@ -44,25 +44,6 @@ void linear_drop(tl_linear *l, str name) {
             tl_linear_drop(l, i);
 }
 
-linear_cut linear_cut_of(reason *r, str axis, const tl_expr *test) {
-    linear_cut cut = {0};
-    if (test->kind != TL_BINARY || test->operator<TL_LESS || test->operator> TL_GREATER_EQUAL)
-        return cut;
-    tl_linear left = linear_of(r, test->left, false), right = linear_of(r, test->right, false);
-    tl_linear_add(&left, &right, -1); /* left > 0, and so on */
-    int64_t c;
-    if (!linear_factor(&left, axis, &c) || (c != 1 && c != -1)) return cut;
-    bool is_greater = test->operator== TL_GREATER || test->operator== TL_GREATER_EQUAL;
-    bool is_strict = test->operator== TL_GREATER || test->operator== TL_LESS;
-    linear_drop(&left, axis);
-    /* c*kv + rest > 0: kv > -rest, or kv < rest. */
-    tl_linear_add(&cut.edge, &left, -c);
-    cut.is_upper = is_greater == (c > 0);
-    if (cut.is_upper != is_strict) cut.edge.constant -= 1; /* kv >= E: kv > E - 1; kv < E alike */
-    cut.is_solved = true;
-    return cut;
-}
-
 tl_expr *linear_expr(reason *r, const tl_linear *l) {
     str text = {"", 0};
     for (int sign = 1; sign >= -1; sign -= 2)

@@ -13,14 +13,6 @@ int64_t linear_coefficient(const tl_linear *l, str name);
 bool linear_factor(const tl_linear *l, str name, int64_t *factor);
 void linear_drop(tl_linear *l, str name); /* the term of that name */
 
-/* What a comparison takes out along an axis: kv > edge ('is_upper'), or kv <= edge. */
-typedef struct linear_cut {
-    bool is_solved, is_upper;
-    tl_linear edge; /* over other names */
-} linear_cut;
-
-linear_cut linear_cut_of(reason *r, str axis, const tl_expr *test);
-
 /* Positive terms first, then the others, the constant last. */
 tl_expr *linear_expr(reason *r, const tl_linear *l);
 

@@ -6,7 +6,7 @@
  * every block asks whether there is something to leave out.
  */
 #include "atom/atom.h"
-#include "reason/linear.h"
+#include "reason/cuts.h"
 #include "reason/warpgroups.h"
 
 enum { COLUMNS_UNIT = 8 };
@@ -29,9 +29,9 @@ static bool is_diagonal(reason *r, const tiles_list *tiles, const tl_statement *
                    (test->operator== TL_GREATER || test->operator== TL_GREATER_EQUAL) &&
                    is_of_places(tiles, test);
     if (!is_test) return false;
-    linear_cut cut = linear_cut_of(r, tile->axes[1], test);
+    cut found = cuts_solve(r, tile->axes[1], test);
     int64_t down, columns;
-    return cut.is_solved && cut.is_upper && linear_factor(&cut.edge, tile->axes[0], &down) &&
+    return found.is_solved && found.is_upper && linear_factor(&found.edge, tile->axes[0], &down) &&
            down > 0 && reason_known(r, tiles_extent(tiles, tile->axes[1])->extent, &columns) &&
            columns % (COLUMNS_UNIT * parts) == 0;
 }

@@ -286,3 +286,19 @@ tl_statement *tiles_walk(reason *r, tl_statement *s, str index, tl_spot *spot) {
     }
     return NULL;
 }
+
+tl_place tiles_place(reason *r, const tiles_tile *tile, const tl_statement *at) {
+    tl_place place = {.items = arena_array(r->memory, tl_spot, tile->axis_count), .is_given = true};
+    for (int i = 0; i < tile->axis_count; i++) {
+        tl_spot spot = {.is_all = true};
+        if (!tiles_walk(r, (tl_statement *)at, tile->axes[i], &spot)) {
+            /* A block of the grid: `L = q_block` where a copy says so. */
+            for (tl_statement *s = r->kernel->body.first; s && spot.is_all; s = tl_next(s, NULL))
+                if (s->kind == TL_COPY) tiles_spot(r, s, tile->axes[i], &spot);
+        }
+        place.items[i] = spot;
+    }
+    place.count = tile->axis_count;
+    while (place.count > 0 && place.items[place.count - 1].is_all) place.count--;
+    return place;
+}

@@ -67,6 +67,8 @@ bool tiles_spot(const reason *r, const tl_statement *copy, str index, tl_spot *s
  * coordinate; NULL when none does. 'spot' may be NULL.
  */
 tl_statement *tiles_walk(reason *r, tl_statement *s, str index, tl_spot *spot);
+/* Where a tile lies for a statement: by the loops around it, else as copies say. */
+tl_place tiles_place(reason *r, const tiles_tile *tile, const tl_statement *at);
 
 /* Axes of a product's operand as written: row and column, `.T` applied. False: not two axes. */
 bool tiles_operand_axes(const tiles_list *t, const tl_operand *o, str *row, str *column);

@@ -201,6 +201,11 @@ emit_value values_quotient(emit *t, emit_value a, emit_value b, bool up) {
     return out;
 }
 
+/* Of a power of two, of integers of any sign: one instruction, where % has to ask for the sign. */
+static bool is_power_of_two(emit_value b) {
+    return b.low == b.high && b.low > 0 && (b.low & (b.low - 1)) == 0;
+}
+
 emit_value values_modulo(emit *t, emit_value a, emit_value b) {
     b = divisor(b);
     emit_value out = {.precedence = VALUES_PRIMARY, .low = 0, .high = b.high > 0 ? b.high - 1 : 0};
@@ -209,7 +214,10 @@ emit_value values_modulo(emit *t, emit_value a, emit_value b) {
         return emit_constant(t, a.low - floor_of(a.low, b.low) * b.low);
     }
     bool wide = emit_is_wide(a) || emit_is_wide(b);
-    if (a.low >= 0 && b.low >= 1) {
+    if (a.low < 0 && is_power_of_two(b)) {
+        out.text = emit_format(t, "(%.*s & %lld)", STR_ARGS(emit_within(t, a, VALUES_PREFIX)),
+                               (long long)b.low - 1);
+    } else if (a.low >= 0 && b.low >= 1) {
         out.text = emit_format(t, "%.*s %% %.*s", STR_ARGS(emit_within(t, a, VALUES_QUOTIENT)),
                                STR_ARGS(emit_within(t, b, VALUES_PREFIX)));
         out.precedence = VALUES_QUOTIENT;

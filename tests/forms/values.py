@@ -226,6 +226,30 @@ def block_sparse_where_equal(a):
 
 
 heads = {"Q": normal(1, 2, 77, 64), "K": normal(1, 2, 131, 64), "V": normal(1, 2, 131, 64)}
+def listed_blocks(a):
+    """Blocks that are listed as full are seen as a whole, of the others the keys of the same document."""
+    q, k, v = wide(a["Q"]), np.repeat(wide(a["K"]), 2, 1), np.repeat(wide(a["V"]), 2, 1)
+    visible = np.zeros((*q.shape[:3], k.shape[2]), bool)
+    same = a["document"][:, None] == a["document_kv"]
+    for b, head, i in np.ndindex(a["listed"].shape):
+        for n in range(a["listed"][b, head, i]):
+            at, rows = a["block"][b, head, i, n], slice(64 * i, 64 * i + 64)
+            keys = slice(32 * at, 32 * at + 32)
+            visible[b, head, rows, keys] = n < a["full"][b, head, i] or same[rows, keys]
+    return {"O": attention(0.25 * q @ k.swapaxes(2, 3), v, visible)}
+
+
+def lists():
+    """Of 2 batches, 4 heads and 3 blocks of queries: from none of 5 blocks of keys to all, the last of them, which is short, never full."""
+    order = np.array([random.permutation(5) for _ in range(24)]).reshape(2, 4, 3, 5)
+    listed = random.integers(0, 6, (2, 4, 3))
+    listed[0, 0] = 5, 0, 1
+    kinds = np.take_along_axis((random.random((2, 4, 3, 5)) < 0.5) & (np.arange(5) < 4), order, 3) & (np.arange(5) < listed[..., None])
+    unseen = np.arange(5) >= listed[..., None]
+    block = np.take_along_axis(order, np.argsort(np.where(kinds, 0, np.where(unseen, 2, 1)), 3, kind="stable"), 3)
+    return {name: x.astype(np.int32) for name, x in (("listed", listed), ("full", kinds.sum(3)), ("block", block))}
+
+
 CASES = [
     (gemm_transposed_left, {"A": normal(203, 101), "B": normal(203, 67, scale=0.07)}, {}),
     (q_norm, heads, {"scale": 3, "d": 64, "dv": 64}),
@@ -269,6 +293,9 @@ CASES = [
      {"scale": 0.25, "d": 64, "dv": 64}),
     (block_sparse_where_equal, {"Q": normal(2, 2, 256, 64), "K": normal(2, 2, 384, 64), "V": normal(2, 2, 384, 64),
                                 "allow": table((1, 0, 1), (0, 1, 1))}, {"scale": 0.25, "d": 64}),
+    (listed_blocks, {"Q": normal(2, 4, 150, 64), "K": normal(2, 2, 141, 64), "V": normal(2, 2, 141, 64), **lists(),
+                     "tile_rows": table(64, 64, 22), "document": random.integers(0, 2, 150).astype(np.int32),
+                     "document_kv": random.integers(0, 2, 141).astype(np.int32)}, {"scale": 0.25, "d": 64, "dv": 64}),
     (moe_scatter, {"X": normal(3, 33, 200), "W": normal(3, 67, 200, scale=0.07), "w": normal(3, 33, dtype=F32),
                    "tok": random.integers(0, 50, (3, 33)).astype(np.int32)}, {"tokens": 50}),
     (given_maximum, {**heads, "m_before": normal(1, 2, 77, dtype=F32),

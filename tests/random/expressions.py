@@ -111,4 +111,4 @@ class Expressions:
             if self.chance(0.15):
                 x = t.Unary("not", x)
             c = t.Binary(self.r.choice(("and", "or")), c, x)
-        return c
+        return self.with_edges(c, axes)

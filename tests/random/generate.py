@@ -2,6 +2,7 @@
 import random
 
 import tree as t
+from edges import Edges
 from eight_bits import EightBits
 from expressions import Expressions
 from past_ends import PastEnds
@@ -23,14 +24,15 @@ FEATURES = (64,) * 16 + (32,) * 12 + (16, 128) * 6 + (40, 24, 80, 48, 96, 8) * 4
 SHORT, MIDDLE, LONG = (0, 1, 2, 3, 5, 8), (15, 16, 17, 31, 33, 64, 65, 70, 96, 113), (127, 128, 129, 150, 203, 257, 300, 333, 400)
 
 
-class Builder(Spaces, Expressions, TileStatements, Products, RowPrograms, EightBits, PastEnds):
-    def __init__(self, seed, past_ends=False):
+class Builder(Spaces, Expressions, TileStatements, Products, RowPrograms, EightBits, PastEnds, Edges):
+    def __init__(self, seed, past_ends=False, edges=False):
         self.r = random.Random(seed)
         self.others = random.Random(f"{seed}: the same program with other operations")
         self.rights = random.Random(f"{seed}: the same program with right operands that are computed")
         self.tops = random.Random(f"{seed}: the same program that also says where the largest are")
         self.bytes = random.Random(f"{seed}: the same program with operands of 8 bits")
         self.ends = random.Random(f"{seed}: the same program with numbers past ends") if past_ends else None
+        self.edges = random.Random(f"{seed}: the same program with other masks") if edges else None
         self.kernels, self.declarations, self.body, self.pins, self.lengths, self.used = [], [], [], {}, {}, {"L"}
         self.size = self.r.choice(("short", "middle", "middle", "long"))
         self.dtype = self.weighted({"f16": 72, "bf16": 28})
@@ -231,8 +233,8 @@ class Builder(Spaces, Expressions, TileStatements, Products, RowPrograms, EightB
                     self.pins[name] = self.r.choice(values)
 
 
-def program(seed, eight_bits=False, past_ends=False):
-    b = Builder(seed, past_ends)
+def program(seed, eight_bits=False, past_ends=False, edges=False):
+    b = Builder(seed, past_ends, edges)
     kind = b.weighted({"attend": 55, "contract": 15, "rows_program": 14, "elementwise_program": 6, "whole_program": 6, "steps_program": 4})
     b.share_of_sums = 0.6 if b.chance(0.08) else 0.0
     bits = b.bytes.random()

@@ -58,6 +58,7 @@ def options():
     p.add_argument("--results", help="a line of JSON for each program and GPU; what stands there is not run again")
     p.add_argument("--failures", default="random-failures", help="where failures go")
     p.add_argument("--eight-bits", action="store_true", help="operands of 8 bits in every program, not in one of ten")
+    p.add_argument("--edges", action="store_true", help="masks that bound loops: tests that hold together, distances, quotients")
     p.add_argument("--past-ends", action="store_true", help="numbers that overflow, where only elements past the ends of axes meet them")
     p.add_argument("--keep-size", action="store_true", help="do not make failures smaller")
     p.add_argument("--known", default="", help="kinds of findings that do not count: 'bad refusal'")
@@ -72,7 +73,7 @@ def cases_of(seed, count):
 
 def work(job):
     seed, a = job
-    program = generate.program(seed, a.eight_bits, a.past_ends)
+    program = generate.program(seed, a.eight_bits, a.past_ends, a.edges)
     r = random.Random(seed * 7919 + 1)
     gpus = [g for g in a.gpus.split(",") if g != "t4" or program.dtype == "f16" or r.random() < 0.05] or a.gpus.split(",")
     if program.pins.get("products") == 8:               # where there are such
@@ -142,7 +143,7 @@ def summary(lines):
 def main():
     a = options()
     if a.show is not None:
-        p = generate.program(a.show, a.eight_bits, a.past_ends)
+        p = generate.program(a.show, a.eight_bits, a.past_ends, a.edges)
         print(f"// --dtype {p.dtype} " + " ".join(f"--let {k}={v}" for k, v in p.pins.items()))
         print(p.text(), end="")
         return 0
