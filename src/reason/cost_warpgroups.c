@@ -20,12 +20,12 @@ enum {
     ROLE_REGISTERS = 32,        /* addresses, counters, a handful of values per row */
     FEW_TESTS = 4,              /* of masks, that need no more; */
     TEST_REGISTERS = 4,         /* each further one: its limits */
+    TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
     SECOND_CLOCKS = 190,        /* the same, where two products are waited for one by one */
     TILE_CLOCKS = 800,          /* of a tile's beginning and end, which nothing hides */
     TILE_GROUP_CLOCKS = 600,    /* the same, a warpgroup: its first maximum, its results */
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
     TURN_BYTES_A_CLOCK = 64,    /* of tiles whose copies wait for one another between tiles */
-    LOOSE_BYTES_A_CLOCK = 10,   /* of results that leave from registers, 4 bytes a lane */
 };
 
 static const double READY_SHARE = 1.6; /* a product's wait, when others are under way */
@@ -240,7 +240,7 @@ static double end_clocks(const cost_model *m, const cost_choice *c, bool is_rota
                          bool has_own) {
     double single = single_bytes(m, c);
     if (m->is_loose || (!has_own && single < results))
-        return results / LOOSE_BYTES_A_CLOCK +
+        return results / PRICES_LOOSE_BYTES +
                (single > 0 && !is_rotated ? PRICES_LANDING_ASYNC_CLOCKS : 0);
     if (has_own && is_rotated) return single > 0 ? SINGLE_CLOCKS : 0;
     return (single > 0 ? PRICES_LANDING_ASYNC_CLOCKS : 0) +
@@ -273,7 +273,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
         issued += runs * (PRICES_STEP_CLOCKS + (is_apart ? 0 : SECOND_CLOCKS));
     }
     double products = fmax(all.products / PRICES_BUSY_SHARE,
-                           all.products + runs * PRICES_TURN_CLOCKS * groups * (groups - 1));
+                           all.products + runs * TURN_CLOCKS * groups * (groups - 1));
     double step = fmax(fmax(products, issued), fmax(chain, all.cache));
     double wait = copy_wait(m, c, step / runs) * runs;
     double end = end_clocks(m, c, waits, (double)results, has_own);

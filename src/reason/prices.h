@@ -12,7 +12,7 @@ enum {
     PRICES_LANDING_CLOCKS = 700, /* from the start of a copy from memory until it is in place */
     PRICES_LANDING_ASYNC_CLOCKS = 1000, /* the same of warpgroups' copies, by TMA */
     PRICES_CACHE_BYTES = 24,  /* a clock, of the level-2 cache: a multiprocessor's share */
-    PRICES_TURN_CLOCKS = 65,  /* of an iteration, for each pair of warpgroups, by turns */
+    PRICES_LOOSE_BYTES = 10,  /* a clock, of warpgroups' results that leave from registers */
     PRICES_STEP_CLOCKS = 510, /* of an iteration: what all warpgroups issue beside elements */
     PRICES_MASK_CLOCKS = 5,   /* an element of a block that a triangle cuts, by warpgroups */
     PRICES_NEAR_FP32 =

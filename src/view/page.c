@@ -2,6 +2,7 @@
 #include "base/embedded.h"
 #include "view/figures.h"
 #include "view/highlight.h"
+#include "view/object.h"
 #include "view/view.h"
 
 #include <string.h>
@@ -20,15 +21,6 @@ typedef struct page {
     int listed;       /* lines in the list that is open */
     text_buffer *out;
 } page;
-
-static const char *text_in(const json_t *object, const char *key) {
-    const char *value = json_string_value(json_object_get(object, key));
-    return value ? value : "";
-}
-
-static long long integer_in(const json_t *object, const char *key) {
-    return (long long)json_integer_value(json_object_get(object, key));
-}
 
 static int item(const json_t *list, size_t i) {
     return (int)json_integer_value(json_array_get(list, i));
@@ -133,6 +125,7 @@ typedef struct look {
     const char *class;  /* "" or what is special about the line */
     const json_t *counts;
     long long most;
+    long long waits, most_waits; /* clocks, predicted */
 } look;
 
 /* Lines stand in lists of LIST_LINES, so that a browser lays out those alone that are in sight
@@ -148,6 +141,35 @@ static void close_list(page *p) {
     text_add_z(p->out, "</ol>\n");
 }
 
+static void add_counted(page *p, const json_t *counts) {
+    text_format(p->out, "%lld times by a warp", integer_in(counts, "executed"));
+    if (integer_in(counts, "wavefronts"))
+        text_format(p->out, "; %lld wavefronts, %lld at best", integer_in(counts, "wavefronts"),
+                    integer_in(counts, "least_wavefronts"));
+    if (integer_in(counts, "sectors"))
+        text_format(p->out, "; %lld sectors, %lld at best", integer_in(counts, "sectors"),
+                    integer_in(counts, "least_sectors"));
+}
+
+static void add_share(page *p, const char *name, long long part, long long whole) {
+    long long share = 100 * part / whole;
+    text_format(p->out, "--%s:%lld.%02lld;", name, share / 100, share % 100);
+}
+
+/* Bars in the line's margin, and what they stand for. */
+static void add_bars(page *p, look how, bool is_hot) {
+    if (!is_hot && !how.waits) return;
+    text_add_z(p->out, " style=\"");
+    if (is_hot) add_share(p, "h", cost_of(how.counts), how.most);
+    if (how.waits) add_share(p, "w", how.waits, how.most_waits);
+    text_add_z(p->out, "\" title=\"");
+    if (is_hot) add_counted(p, how.counts);
+    if (how.waits)
+        text_format(p->out, "%spredicted to wait %lld clocks in two tiles", is_hot ? "; " : "",
+                    how.waits);
+    text_add_z(p->out, "\"");
+}
+
 static void open_line(page *p, int line, const numbers *about, look how) {
     if (p->listed == LIST_LINES) {
         close_list(p);
@@ -158,20 +180,10 @@ static void open_line(page *p, int line, const numbers *about, look how) {
     text_format(p->out, "<li id=%s%d value=%d", how.prefix, line, line);
     add_numbers(p->out, "data-s", about);
     const char *hot = !is_hot ? "" : clashes(how.counts) ? " hot clash" : " hot";
-    if (*how.class || is_hot) text_format(p->out, " class=\"%s%s\"", how.class, hot);
-    if (is_hot) {
-        long long share = 100 * cost_of(how.counts) / how.most;
-        text_format(p->out, " style=\"--h:%lld.%02lld\" title=\"", share / 100, share % 100);
-        text_format(p->out, "%lld times by a warp", integer_in(how.counts, "executed"));
-        if (integer_in(how.counts, "wavefronts"))
-            text_format(p->out, "; %lld wavefronts, %lld at best",
-                        integer_in(how.counts, "wavefronts"),
-                        integer_in(how.counts, "least_wavefronts"));
-        if (integer_in(how.counts, "sectors"))
-            text_format(p->out, "; %lld sectors, %lld at best", integer_in(how.counts, "sectors"),
-                        integer_in(how.counts, "least_sectors"));
-        text_add_z(p->out, "\"");
-    }
+    const char *stalls = how.waits ? " stalls" : "";
+    if (*how.class || is_hot || how.waits)
+        text_format(p->out, " class=\"%s%s%s\"", how.class, hot, stalls);
+    add_bars(p, how, is_hot);
     text_add_z(p->out, ">");
 }
 
@@ -235,13 +247,19 @@ static void add_sketch(page *p) {
     close_pane(p);
 }
 
+static long long waits_of(const json_t *statement) {
+    return integer_in(json_object_get(statement, "stall"), "clocks");
+}
+
 static void add_code(page *p) {
     lines all = lines_of(p, text_in(p->trace, "code"));
-    long long most = 0;
+    long long most = 0, most_waits = 0;
     for (size_t k = 0; k < json_array_size(p->kernels); k++) add_kernel(p, &all, k, "code");
     for (int i = 0; i < p->statement_count; i++) {
         long long cost = cost_of(json_object_get(statement_at(p, i), "counts"));
         if (cost > most) most = cost;
+        long long waits = waits_of(statement_at(p, i));
+        if (waits > most_waits) most_waits = waits;
     }
     const char *classes = view_classes(&p->memory, all.text, VIEW_TL);
     open_pane(p, "code", "TL Code");
@@ -253,7 +271,9 @@ static void add_code(page *p) {
         look how = {.prefix = "c",
                     .class = is_decided(p, about) ? "decided" : "",
                     .counts = json_object_get(s, "counts"),
-                    .most = most};
+                    .most = most,
+                    .waits = waits_of(s),
+                    .most_waits = most_waits};
         open_line(p, line, about, how);
         add_words(p, str_cut(&rest, '\n'), all.text, classes);
     }
@@ -281,7 +301,10 @@ static void add_cuda(page *p) {
         open_list(p);
         str rest = all.text;
         for (int line = 1; line <= all.count; line++) {
-            look how = {prefix, "", counts_at(kernel, line), most_cost(kernel)};
+            look how = {.prefix = prefix,
+                        .class = "",
+                        .counts = counts_at(kernel, line),
+                        .most = most_cost(kernel)};
             open_line(p, line, &all.about[line], how);
             add_words(p, str_cut(&rest, '\n'), all.text, classes);
         }
@@ -360,11 +383,13 @@ static void add_below(page *p) {
     if (has_decisions)
         text_add_z(p->out, "<button type=button role=tab data-for=decisions>Decisions</button>");
     text_add_z(p->out,
-               "<button type=button role=tab data-for=memory>Memory</button></div>\n"
+               "<button type=button role=tab data-for=memory>Memory</button>"
+               "<button type=button role=tab data-for=times>Timeline</button></div>\n"
                "<section id=chosen aria-live=polite><p>Choose a line: what it comes from and "
                "what became of it is marked in all texts. <kbd>1</kbd> to <kbd>4</kbd> go to "
                "a text, arrows from line to line and from text to text, <kbd>d</kbd> to the "
-               "decisions, <kbd>s</kbd> to the statement, <kbd>Esc</kbd> forgets.</p>"
+               "decisions, <kbd>t</kbd> to the timeline, <kbd>s</kbd> to the statement, "
+               "<kbd>Esc</kbd> forgets.</p>"
                "</section>\n");
     if (has_decisions) {
         text_add_z(p->out, "<section id=decisions>\n");
@@ -373,13 +398,15 @@ static void add_below(page *p) {
     }
     text_add_z(p->out, "<section id=memory>\n");
     json_array_foreach(p->kernels, i, one) view_add_memory(p->out, one, p->bases[i]);
+    text_add_z(p->out, "</section>\n<section id=times>\n");
+    json_array_foreach(p->kernels, i, one) view_add_timeline(p->out, one, p->bases[i]);
     text_add_z(p->out, "</section></div>\n");
 }
 
 /* --- data for the script ---------------------------------------------------------------------- */
 
 static json_t *statement_data(page *p, json_writer *w, const json_t *s, int number) {
-    static const char *const kept[] = {"text", "passes", "order", "counts"};
+    static const char *const kept[] = {"text", "passes", "order", "counts", "stall"};
     json_t *object = json_object(), *decided = json_array();
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         json_t *value = json_object_get(s, kept[i]);
