@@ -72,6 +72,14 @@ class Diffusers(Case):
                     moved += bool(a.grad.abs().max() > 1e-6)
             self.assertGreater(moved, 10, name)
 
+    def test_compiled(self):
+        """One graph, without a break."""
+        for name, (make, _) in MODELS.items():
+            _, ours, given = self.pair(make)
+            with torch.no_grad():
+                self.near(torch.compile(ours, backend="aot_eager", fullgraph=True)(**given).sample, ours(**given).sample, 1e-5)
+            self.assertEqual((name, self.seen.left), (name, {}))
+
     def test_what_the_dispatcher_passes(self):
         """Masks of both kinds and shapes, causal attention of fewer keys, grouped heads, a scale: as the library's own."""
         q, k, v = drawn(2, 9, 4, 16), drawn(2, 7, 4, 16, seed=2), drawn(2, 7, 4, 16, seed=3)

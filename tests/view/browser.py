@@ -204,7 +204,7 @@ def pictures(browser, page, folder):
         browser.picture(os.path.join(folder, name + ".png"))
     browser.open(page, width=1440, height=820)
     browser.press("t")
-    browser.click("#" + line_with(browser, "code", "Wait V_shared"))
+    browser.click("#" + browser.run("[...document.querySelectorAll('#code li.stalls')].filter(l => l.textContent.includes('Wait S'))[1].id"))
     browser.picture(os.path.join(folder, "view-timeline.png"))
 
 
