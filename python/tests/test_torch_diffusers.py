@@ -1,12 +1,14 @@
 """Small random models of diffusers, by set_attention_backend("ftl") and by the library's own eager attention."""
 import copy
+import subprocess
+import sys
 
 import diffusers
 import torch
 from diffusers.models.attention_dispatch import attention_backend, dispatch_attention_fn
 
 import flashtl.torch
-from helpers import Case
+from helpers import SOURCE, Case
 
 NAME, EAGER = "ftl", "_native_math"
 DRAWN = 11
@@ -114,3 +116,10 @@ class Diffusers(Case):
         self.says(ValueError, "does not have context parallelism", dispatch_attention_fn, q, q, q, backend=NAME, parallel_config=object())
         self.says(ValueError, "a backend that diffusers has itself", flashtl.torch.register_diffusers, "native")
         self.says(ValueError, "has capitals", flashtl.torch.register_diffusers, "Ftl")
+
+
+class Documents(Case):
+    def test_example(self):
+        done = subprocess.run([sys.executable, SOURCE / "examples/python/picture_model.py"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("left to PyTorch: {}", done.stdout)
