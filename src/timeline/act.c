@@ -120,14 +120,14 @@ static course_outcome act_copy(course *mc, course_process *p, const model_step *
 
 static void multiply(course *mc, course_process *p, const model_step *step) {
     const tl_statement *s = step->statement;
-    double start = later(mc->now, mc->tensor_free);
+    double start = later(mc->now, mc->tensor_free), clocks = course_product(mc, p, step);
     int tile = step->target.tile;
-    mc->tensor_free = start + course_product(mc, p, step);
+    mc->tensor_free = start + clocks;
     course_box(mc, mc->tensor_lane, p, s, start, mc->tensor_free, false);
     note_wait(mc, p, s);
     p->arrived = -1;
-    if (!step->is_async) {
-        stop(mc, p, s, mc->now, mc->tensor_free - mc->now);
+    if (!step->is_async) { /* few warps have not all tensor cores: others use the rest */
+        stop(mc, p, s, mc->now, start + clocks / course_schedulers(mc, p) - mc->now);
         return;
     }
     int64_t generation =

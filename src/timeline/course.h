@@ -84,7 +84,12 @@ void course_run(course *mc); /* from the beginning to the end, or till it is stu
 void course_box(course *mc, int lane, const course_process *p, const tl_statement *s, double begin,
                 double end, bool waits);
 
-/* Clocks of a step of one process: its share of a role's work, with nothing beside it. */
+/* The share of a multiprocessor's schedulers, and of their tensor cores, that a process's warps are
+ * on. */
+double course_schedulers(const course *mc, const course_process *p);
+
+/* Clocks of a step of one process: its share of a role's work, on all schedulers, with nothing
+ * beside it. */
 double course_issue(const course *mc, const course_process *p, const model_step *step);
 double course_product(const course *mc, const course_process *p, const model_step *step);
 /* Of a Copy: how long it keeps busy what it goes through, and how long it is on its way at least.

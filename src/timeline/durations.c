@@ -16,6 +16,11 @@ static double share(const course_process *p) {
     return 1.0 / p->block->sync->count[p->sync->role];
 }
 
+double course_schedulers(const course *mc, const course_process *p) {
+    double warps = p->role->warps * share(p), schedulers = (double)mc->target->schedulers;
+    return warps < schedulers ? warps / schedulers : 1;
+}
+
 static double elements_of(const model_tile *tile) {
     double elements = 1;
     for (int i = 0; i < tile->axis_count; i++)
@@ -97,8 +102,7 @@ double course_product(const course *mc, const course_process *p, const model_ste
 /* --- copies ----------------------------------------------------------------------------------- */
 
 /* Between memory and a tile. */
-static course_copy travel(const course *mc, const course_process *p, const model_tile *tile,
-                          const tl_copy *copy) {
+static course_copy travel(const course_process *p, const model_tile *tile, const tl_copy *copy) {
     double bytes = bytes_of(tile) * share(p), rows = rows_of(tile) * share(p);
     bool is_load = copy->from == TL_GLOBAL;
     if (!str_is(copy->atom, "tma")) {
@@ -113,7 +117,6 @@ static course_copy travel(const course *mc, const course_process *p, const model
                                        .swizzle = tile->allocation->allocate.swizzle_bytes,
                                        .is_even = line % EVEN_BYTES == 0,
                                        .is_load = is_load});
-    (void)mc;
     return (course_copy){is_load ? clocks.all : clocks.all + clocks.late,
                          is_load ? PRICES_LANDING_ASYNC_CLOCKS : 0};
 }
@@ -125,6 +128,6 @@ course_copy course_copy_of(const course *mc, const course_process *p, const mode
                                                            : -1;
     if (number < 0) return (course_copy){0};
     const model_tile *tile = &mc->model->tiles[number];
-    if (copy->from == TL_GLOBAL || copy->to == TL_GLOBAL) return travel(mc, p, tile, copy);
+    if (copy->from == TL_GLOBAL || copy->to == TL_GLOBAL) return travel(p, tile, copy);
     return (course_copy){bytes_of(tile) * share(p) / mc->target->shared_rate, 0};
 }

@@ -37,7 +37,8 @@ void course_box(course *mc, int lane, const course_process *p, const tl_statemen
     mc->boxes++;
     if (!mc->records) return;
     int row = lane == mc->copies_lane ? row_of(mc, begin) : 0;
-    int tile = mc->walks ? p->tile : (int)(p->block - mc->blocks);
+    int last = p->tile < VALUES_TILES ? p->tile : VALUES_TILES - 1; /* past the walk: of its end */
+    int tile = mc->walks ? last : (int)(p->block - mc->blocks);
     timeline_box box = {s, lane, row, tile, begin, end, waits};
     list_push(mc->memory, &mc->out->boxes, box);
 }
@@ -156,11 +157,14 @@ static void begin_blocks(course *mc) {
         mc->blocks[i].has_begun |= mc->beside || i == 0 || is_done(&mc->blocks[i - 1]);
 }
 
-/* How fast each of so many goes on that issue at once: schedulers are shared, and the gaps of one
- * are filled by others. */
-static double speed(const course *mc, int issuing) {
-    if (issuing < 2) return 1;
-    return fmin(1, 1 / (issuing * (mc->walks ? PRICES_TOGETHER_SHARE : 1)));
+/* How fast a process issues beside others: schedulers are shared, and among warpgroups the gaps of
+ * one are filled by others. 1 is the speed of all schedulers; few warps have not all of them.
+ */
+static double speed(const course *mc, const course_process *p) {
+    bool by_warpgroups = p->role->statement->role.is_warpgroups;
+    double own = by_warpgroups ? 1 : course_schedulers(mc, p);
+    if (mc->issuing < 2) return own;
+    return fmin(own, 1 / (mc->issuing * (by_warpgroups ? PRICES_TOGETHER_SHARE : 1)));
 }
 
 typedef void visit(course *mc, course_process *p);
@@ -182,14 +186,13 @@ static void count_issuing(course *mc, course_process *p) {
 /* The clock at which something ends, should nothing begin before it. */
 static void find_next(course *mc, course_process *p) {
     if (p->state == COURSE_WAITING) mc->next = fmin(mc->next, p->until);
-    if (p->state == COURSE_ISSUING)
-        mc->next = fmin(mc->next, mc->now + p->work / speed(mc, mc->issuing));
+    if (p->state == COURSE_ISSUING) mc->next = fmin(mc->next, mc->now + p->work / speed(mc, p));
 }
 
 static void go_on(course *mc, course_process *p) {
     if (p->state == COURSE_WAITING && p->until <= mc->next + SOON) p->state = COURSE_READY;
     if (p->state != COURSE_ISSUING) return;
-    p->work -= (mc->next - mc->now) * speed(mc, mc->issuing);
+    p->work -= (mc->next - mc->now) * speed(mc, p);
     if (p->work > SOON) return;
     p->state = COURSE_READY;
     course_box(mc, p->lane, p, p->by, p->begun, mc->next, false);

@@ -2,6 +2,7 @@
 #include "base/embedded.h"
 #include "view/figures.h"
 #include "view/highlight.h"
+#include "view/line.h"
 #include "view/object.h"
 #include "view/view.h"
 
@@ -9,17 +10,15 @@
 
 enum { ARENA_BYTES_MAX = 256 << 20, LEVELS = 3 };
 
-typedef LIST(int) numbers;
-
 typedef struct page {
     arena memory;
     const json_t *trace, *kernels;
     int *bases; /* by kernel: the page's number of its first statement */
     int statement_count;
-    numbers *decided; /* by statement: decisions that belong to it */
-    int level;        /* 0: all; 1: PTX without marks; 2: no PTX */
-    int listed;       /* lines in the list that is open */
+    line_numbers *decided; /* by statement: decisions that belong to it */
+    int level;             /* 0: all; 1: PTX without marks; 2: no PTX */
     text_buffer *out;
+    line_list lines;
 } page;
 
 static int item(const json_t *list, size_t i) {
@@ -34,20 +33,20 @@ static const json_t *statements_of(const json_t *kernel) {
 
 typedef struct lines {
     str text;
-    numbers *about; /* by line, from 1 on */
+    line_numbers *about; /* by line, from 1 on */
     int count;
 } lines;
 
 static lines lines_of(page *p, const char *text) {
     lines all = {.text = str_from(text)};
     for (str rest = all.text; rest.length; all.count++) str_cut(&rest, '\n');
-    all.about = arena_array(&p->memory, numbers, all.count + 1);
+    all.about = arena_array(&p->memory, line_numbers, all.count + 1);
     return all;
 }
 
 static void add_about(page *p, lines *all, const json_t *span, int statement) {
     for (int line = item(span, 0); line <= item(span, 1) && line <= all->count; line++) {
-        numbers *about = &all->about[line];
+        line_numbers *about = &all->about[line];
         bool is_known = about->count && about->items[about->count - 1] == statement;
         if (line > 0 && !is_known) list_push(&p->memory, about, statement);
     }
@@ -82,15 +81,6 @@ static void add_taken(page *p, lines *all) {
 
 /* --- heat ------------------------------------------------------------------------------------- */
 
-static long long cost_of(const json_t *counts) {
-    return integer_in(counts, "wavefronts") + integer_in(counts, "sectors");
-}
-
-static bool clashes(const json_t *counts) {
-    return 4 * integer_in(counts, "wavefronts") > 5 * integer_in(counts, "least_wavefronts") ||
-           4 * integer_in(counts, "sectors") > 5 * integer_in(counts, "least_sectors");
-}
-
 static const json_t *counts_at(const json_t *kernel, int line) {
     size_t i;
     const json_t *entry;
@@ -105,87 +95,13 @@ static long long most_cost(const json_t *kernel) {
     const json_t *entry;
     long long most = 0;
     json_array_foreach(json_object_get(kernel, "counts"), i, entry) {
-        long long cost = cost_of(json_object_get(entry, "counts"));
+        long long cost = line_cost(json_object_get(entry, "counts"));
         if (cost > most) most = cost;
     }
     return most;
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
-
-static void add_numbers(text_buffer *out, const char *key, const numbers *list) {
-    if (!list->count) return;
-    text_format(out, " %s=\"", key);
-    for (int i = 0; i < list->count; i++) text_format(out, "%s%d", i ? " " : "", list->items[i]);
-    text_add_z(out, "\"");
-}
-
-typedef struct look {
-    const char *prefix; /* of the lines' ids */
-    const char *class;  /* "" or what is special about the line */
-    const json_t *counts;
-    long long most;
-    long long waits, most_waits; /* clocks, predicted */
-} look;
-
-/* Lines stand in lists of LIST_LINES, so that a browser lays out those alone that are in sight
- * (style.css, `content-visibility`). */
-enum { LIST_LINES = 50 };
-
-static void open_list(page *p) {
-    text_add_z(p->out, "<ol>\n");
-    p->listed = 0;
-}
-
-static void close_list(page *p) {
-    text_add_z(p->out, "</ol>\n");
-}
-
-static void add_counted(page *p, const json_t *counts) {
-    text_format(p->out, "%lld times by a warp", integer_in(counts, "executed"));
-    if (integer_in(counts, "wavefronts"))
-        text_format(p->out, "; %lld wavefronts, %lld at best", integer_in(counts, "wavefronts"),
-                    integer_in(counts, "least_wavefronts"));
-    if (integer_in(counts, "sectors"))
-        text_format(p->out, "; %lld sectors, %lld at best", integer_in(counts, "sectors"),
-                    integer_in(counts, "least_sectors"));
-}
-
-static void add_share(page *p, const char *name, long long part, long long whole) {
-    long long share = 100 * part / whole;
-    text_format(p->out, "--%s:%lld.%02lld;", name, share / 100, share % 100);
-}
-
-/* Bars in the line's margin, and what they stand for. */
-static void add_bars(page *p, look how, bool is_hot) {
-    if (!is_hot && !how.waits) return;
-    text_add_z(p->out, " style=\"");
-    if (is_hot) add_share(p, "h", cost_of(how.counts), how.most);
-    if (how.waits) add_share(p, "w", how.waits, how.most_waits);
-    text_add_z(p->out, "\" title=\"");
-    if (is_hot) add_counted(p, how.counts);
-    if (how.waits)
-        text_format(p->out, "%spredicted to wait %lld clocks in two tiles", is_hot ? "; " : "",
-                    how.waits);
-    text_add_z(p->out, "\"");
-}
-
-static void open_line(page *p, int line, const numbers *about, look how) {
-    if (p->listed == LIST_LINES) {
-        close_list(p);
-        open_list(p);
-    }
-    p->listed++;
-    bool is_hot = how.counts && how.most > 0 && cost_of(how.counts) > 0;
-    text_format(p->out, "<li id=%s%d value=%d", how.prefix, line, line);
-    add_numbers(p->out, "data-s", about);
-    const char *hot = !is_hot ? "" : clashes(how.counts) ? " hot clash" : " hot";
-    const char *stalls = how.waits ? " stalls" : "";
-    if (*how.class || is_hot || how.waits)
-        text_format(p->out, " class=\"%s%s%s\"", how.class, hot, stalls);
-    add_bars(p, how, is_hot);
-    text_add_z(p->out, ">");
-}
 
 static void add_words(page *p, str line, str text, const char *classes) {
     size_t at = (size_t)(line.data - text.data);
@@ -204,7 +120,7 @@ static void close_pane(page *p) {
     text_add_z(p->out, "</div></section>\n");
 }
 
-static bool is_decided(const page *p, const numbers *about) {
+static bool is_decided(const page *p, const line_numbers *about) {
     for (int i = 0; i < about->count; i++)
         if (p->decided[about->items[i]].count) return true;
     return false;
@@ -236,14 +152,14 @@ static void add_sketch(page *p) {
     add_taken(p, &all);
     const char *classes = view_classes(&p->memory, all.text, VIEW_TL);
     open_pane(p, "sketch", "Sketch");
-    open_list(p);
+    line_open_list(&p->lines);
     str rest = all.text;
     for (int line = 1; line <= all.count; line++) {
-        look how = {.prefix = "s", .class = is_taken(p, line) ? "gone" : ""};
-        open_line(p, line, &all.about[line], how);
+        line_look how = {.prefix = "s", .class = is_taken(p, line) ? "gone" : ""};
+        line_open(&p->lines, line, &all.about[line], how);
         add_words(p, str_cut(&rest, '\n'), all.text, classes);
     }
-    close_list(p);
+    line_close_list(&p->lines);
     close_pane(p);
 }
 
@@ -256,28 +172,28 @@ static void add_code(page *p) {
     long long most = 0, most_waits = 0;
     for (size_t k = 0; k < json_array_size(p->kernels); k++) add_kernel(p, &all, k, "code");
     for (int i = 0; i < p->statement_count; i++) {
-        long long cost = cost_of(json_object_get(statement_at(p, i), "counts"));
+        long long cost = line_cost(json_object_get(statement_at(p, i), "counts"));
         if (cost > most) most = cost;
         long long waits = waits_of(statement_at(p, i));
         if (waits > most_waits) most_waits = waits;
     }
     const char *classes = view_classes(&p->memory, all.text, VIEW_TL);
     open_pane(p, "code", "TL Code");
-    open_list(p);
+    line_open_list(&p->lines);
     str rest = all.text;
     for (int line = 1; line <= all.count; line++) {
-        const numbers *about = &all.about[line];
+        const line_numbers *about = &all.about[line];
         const json_t *s = about->count ? statement_at(p, about->items[0]) : NULL;
-        look how = {.prefix = "c",
-                    .class = is_decided(p, about) ? "decided" : "",
-                    .counts = json_object_get(s, "counts"),
-                    .most = most,
-                    .waits = waits_of(s),
-                    .most_waits = most_waits};
-        open_line(p, line, about, how);
+        line_look how = {.prefix = "c",
+                         .class = is_decided(p, about) ? "decided" : "",
+                         .counts = json_object_get(s, "counts"),
+                         .most = most,
+                         .waits = waits_of(s),
+                         .most_waits = most_waits};
+        line_open(&p->lines, line, about, how);
         add_words(p, str_cut(&rest, '\n'), all.text, classes);
     }
-    close_list(p);
+    line_close_list(&p->lines);
     close_pane(p);
 }
 
@@ -298,17 +214,17 @@ static void add_cuda(page *p) {
         const char *prefix = str_copy_z(&p->memory, str_format(&p->memory, "u%d-", (int)k));
         add_kernel(p, &all, k, "cuda");
         add_name(p, kernel);
-        open_list(p);
+        line_open_list(&p->lines);
         str rest = all.text;
         for (int line = 1; line <= all.count; line++) {
-            look how = {.prefix = prefix,
-                        .class = "",
-                        .counts = counts_at(kernel, line),
-                        .most = most_cost(kernel)};
-            open_line(p, line, &all.about[line], how);
+            line_look how = {.prefix = prefix,
+                             .class = "",
+                             .counts = counts_at(kernel, line),
+                             .most = most_cost(kernel)};
+            line_open(&p->lines, line, &all.about[line], how);
             add_words(p, str_cut(&rest, '\n'), all.text, classes);
         }
-        close_list(p);
+        line_close_list(&p->lines);
     }
     close_pane(p);
 }
@@ -324,16 +240,16 @@ static void add_ptx_lines(page *p, size_t k, const json_t *kernel) {
     const char *classes = p->level ? NULL : view_classes(&p->memory, all.text, VIEW_PTX);
     const char *prefix = str_copy_z(&p->memory, str_format(&p->memory, "p%d-", (int)k));
     add_kernel(p, &all, k, "ptx");
-    open_list(p);
+    line_open_list(&p->lines);
     str rest = all.text;
     for (int line = 1; line <= all.count; line++) {
         str words = str_cut(&rest, '\n');
         if (str_starts(str_trim(words), STR(".section"))) break; /* tables for debuggers */
         if (is_left_out(words)) continue;
-        open_line(p, line, &all.about[line], (look){.prefix = prefix, .class = ""});
+        line_open(&p->lines, line, &all.about[line], (line_look){.prefix = prefix, .class = ""});
         add_words(p, words, all.text, classes);
     }
-    close_list(p);
+    line_close_list(&p->lines);
 }
 
 static void add_ptx(page *p) {
@@ -355,13 +271,13 @@ static void add_ptx(page *p) {
 static void add_decision(page *p, const json_t *decision, int number) {
     size_t i;
     const json_t *part;
-    numbers about = {0};
+    line_numbers about = {0};
     size_t kernel = (size_t)integer_in(decision, "kernel");
     json_array_foreach(json_object_get(decision, "statements"), i, part) {
         list_push(&p->memory, &about, p->bases[kernel] + (int)json_integer_value(part));
     }
     text_format(p->out, "<article class=decision id=decision%d data-d=%d", number, number);
-    add_numbers(p->out, "data-s", &about);
+    line_add_numbers(p->out, "data-s", &about);
     text_add_z(p->out, "><h3>");
     text_add_html(p->out, str_from(text_in(decision, "subject")));
     text_add_z(p->out, " <small>");
@@ -510,7 +426,7 @@ static void number_statements(page *p) {
         p->bases[i] = p->statement_count;
         p->statement_count += (int)json_array_size(statements_of(json_array_get(p->kernels, i)));
     }
-    p->decided = arena_array(&p->memory, numbers, p->statement_count + 1);
+    p->decided = arena_array(&p->memory, line_numbers, p->statement_count + 1);
     json_array_foreach(json_object_get(p->trace, "decisions"), i, decision) {
         size_t kernel = (size_t)integer_in(decision, "kernel");
         json_array_foreach(json_object_get(decision, "statements"), k, number) {
@@ -548,7 +464,7 @@ static bool try_page(page *p) {
 void view_page(const json_t *trace, text_buffer *out) {
     size_t limit = out->limit_bytes;
     for (int level = 0; level < LEVELS; level++) {
-        page p = {.trace = trace, .level = level, .out = out};
+        page p = {.trace = trace, .level = level, .out = out, .lines = {.out = out}};
         p.kernels = json_object_get(trace, "kernels");
         text_done(out);
         text_init(out, limit);
