@@ -5,7 +5,7 @@
 enum {
     LENGTH_MOST = 4096, /* that lengths are taken for */
     LENGTH_LEAST = 8,
-    ROUNDS = 8,       /* of the longest loop that a picture shows, at most */
+    ROUNDS = 8,       /* of the longest loop, at most, where lengths decide that */
     BOXES_MAX = 4000, /* of a picture */
 };
 
@@ -97,7 +97,7 @@ static course run(const subject *of, values_lengths lengths, timeline *out, bool
 /* Of a run that nobody sees: how often its longest loop ran, 0 where it got stuck. */
 typedef struct measure {
     int64_t rounds;
-    bool is_small;
+    bool fits; /* into a picture */
 } measure;
 
 static measure measure_with(const subject *of, const values_lengths *lengths) {
@@ -106,11 +106,12 @@ static measure measure_with(const subject *of, const values_lengths *lengths) {
     course mc = run(of, *lengths, &nothing, false);
     arena_reset(of->memory, mark);
     int64_t rounds = mc.stuck.length ? 0 : mc.most_rounds;
-    return (measure){rounds, rounds <= ROUNDS && mc.boxes <= BOXES_MAX};
+    return (measure){rounds, mc.boxes <= BOXES_MAX};
 }
 
 /* Lengths that share loops out are 1: the more there are of such parts, the shorter are loops.
- * Then all others are as long as loops of few rounds need.
+ * Then all others are as long as loops of few rounds need; where that makes no loop shorter, they
+ * may be long.
  */
 static values_lengths choose_lengths(const subject *of) {
     const tl_kernel *kernel = of->facts->model->kernel;
@@ -124,9 +125,14 @@ static values_lengths choose_lengths(const subject *of) {
         lengths.is_one[s->position] = with.rounds > found.rounds;
         if (with.rounds > found.rounds) found = with;
     }
-    while (!found.is_small && lengths.usual > LENGTH_LEAST) {
+    while ((found.rounds > ROUNDS || !found.fits) && lengths.usual > LENGTH_LEAST) {
         lengths.usual /= 2;
-        found = measure_with(of, &lengths);
+        measure with = measure_with(of, &lengths);
+        if (with.rounds >= found.rounds && found.fits) {
+            lengths.usual *= 2;
+            break;
+        }
+        found = with;
     }
     return lengths;
 }
@@ -145,9 +151,9 @@ timeline timeline_of(arena *memory, const check_facts *facts, const gpu *target,
     subject of = {memory, facts, target, blocks};
     timeline out = {0};
     values_lengths lengths = choose_lengths(&of);
-    bool is_small = measure_with(&of, &lengths).is_small;
-    run(&of, lengths, &out, is_small);
-    if (!is_small && !out.note.length) out.note = STR("its two tiles are too much for a picture");
+    bool fits = measure_with(&of, &lengths).fits;
+    run(&of, lengths, &out, fits);
+    if (!fits && !out.note.length) out.note = STR("its two tiles are too much for a picture");
     if (out.note.length) out.boxes.count = 0;
     list_lengths(&out, memory, &lengths);
     return out;

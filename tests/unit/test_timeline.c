@@ -147,11 +147,17 @@ typedef struct program {
 } program;
 
 static const program programs[] = {
-    {"mha", {NULL}, "h200", "64"},         {"mha", {NULL}, "h200", "128"},
-    {"gqa", {"causal"}, "h200", "256"},    {"mha", {NULL}, "a100", "128"},
-    {"mha", {"causal"}, "t4", "64"},       {"decode", {NULL}, "h200", "128"},
-    {"varlen", {"causal"}, "a100", "128"}, {"gemm_bias_gelu", {NULL}, "h200", NULL},
-    {"row_softmax", {NULL}, "l40s", NULL}, {"block_sparse", {"causal"}, "a100", "64"},
+    {"mha", {NULL}, "h200", "64"},
+    {"mha", {NULL}, "h200", "128"},
+    {"gqa", {"causal"}, "h200", "256"},
+    {"mha", {NULL}, "a100", "128"},
+    {"mha", {"causal"}, "t4", "64"},
+    {"decode", {NULL}, "h200", "128"},
+    {"varlen", {"causal"}, "a100", "128"},
+    {"gemm_bias_gelu", {NULL}, "h200", NULL},
+    {"row_softmax", {NULL}, "l40s", NULL},
+    {"nsa_selected", {NULL}, "h200", "128"},
+    {"block_sparse", {"causal"}, "a100", "64"},
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
