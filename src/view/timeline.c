@@ -12,6 +12,7 @@ enum {
     COPY_ROW = 9, /* of copies, which lie over one another */
     GAP = 6,
     TICKS = 20, /* about so many */
+    LANES_MAX = 192,
 };
 
 typedef struct strip {
@@ -19,6 +20,8 @@ typedef struct strip {
     const json_t *timeline, *statements;
     int base; /* the page's number of the first statement */
     double per_clock;
+    int lane_count, tops[LANES_MAX + 1]; /* the last one is the height; of a lane that nothing is
+                                            on, the next one's */
 } strip;
 
 static void add_z(text_buffer *out, const char *text) {
@@ -39,38 +42,39 @@ static int row_height(const json_t *lane) {
     return is_of(lane, "copies") ? COPY_ROW : ROW;
 }
 
-/* Of a lane that nothing is on, 0. */
-static int height_of(const strip *t, size_t number) {
+static bool is_used(const strip *t, int number) {
     size_t i;
     const json_t *box;
     json_array_foreach(json_object_get(t->timeline, "boxes"), i, box) {
-        if ((size_t)integer_in(box, "lane") == number)
-            return (int)integer_in(lane_at(t, number), "rows") * row_height(lane_at(t, number)) +
-                   GAP;
+        if (integer_in(box, "lane") == number) return true;
     }
-    return 0;
+    return false;
 }
 
-static int top_of(const strip *t, size_t number) {
-    int top = TOP;
-    for (size_t i = 0; i < number; i++) top += height_of(t, i);
-    return top;
+static void place_lanes(strip *t) {
+    size_t lanes = json_array_size(json_object_get(t->timeline, "lanes"));
+    t->lane_count = lanes < LANES_MAX ? (int)lanes : LANES_MAX;
+    t->tops[0] = TOP;
+    for (int i = 0; i < t->lane_count; i++) {
+        const json_t *lane = lane_at(t, (size_t)i);
+        int height = (int)integer_in(lane, "rows") * row_height(lane) + GAP;
+        t->tops[i + 1] = t->tops[i] + (is_used(t, i) ? height : 0);
+    }
 }
 
 static int height(const strip *t) {
-    return top_of(t, json_array_size(json_object_get(t->timeline, "lanes")));
+    return t->tops[t->lane_count];
 }
 
 static void add_names(const strip *t) {
-    size_t i;
-    const json_t *lane;
     text_format(t->out, "<svg class=names aria-hidden=true width=%d height=%d>\n", NAMES_WIDTH,
                 height(t));
-    json_array_foreach(json_object_get(t->timeline, "lanes"), i, lane) {
-        if (!height_of(t, i)) continue;
+    for (int i = 0; i < t->lane_count; i++) {
+        int rows = t->tops[i + 1] - t->tops[i] - GAP;
+        if (rows < 0) continue;
         text_format(t->out, "<text x=%d y=%d text-anchor=end>", NAMES_WIDTH - 8,
-                    top_of(t, i) + (height_of(t, i) - GAP) / 2 + 5);
-        add_z(t->out, text_in(lane, "name"));
+                    t->tops[i] + rows / 2 + 5);
+        add_z(t->out, text_in(lane_at(t, (size_t)i), "name"));
         text_add_z(t->out, "</text>\n");
     }
     text_add_z(t->out, "</svg>");
@@ -110,18 +114,18 @@ static const char *class_of(const strip *t, const json_t *box, const char *state
 }
 
 static void add_box(const strip *t, const json_t *box) {
-    size_t lane = (size_t)integer_in(box, "lane");
+    int lane = (int)integer_in(box, "lane");
+    if (lane < 0 || lane >= t->lane_count) return;
     long long number = integer_in(box, "statement"), tile = integer_in(box, "tile");
     long long begin = integer_in(box, "begin"), end = integer_in(box, "end");
     const char *text = text_in(json_array_get(t->statements, (size_t)number), "text");
-    int row = row_height(lane_at(t, lane));
+    int row = row_height(lane_at(t, (size_t)lane));
     double x = (double)begin * t->per_clock, width = (double)(end - begin) * t->per_clock;
     text_format(t->out,
                 "<rect class=\"box %s%s\" data-s=%lld data-lane=%d x=\"%.1f\" y=%d width=\"%.1f\" "
                 "height=%d><title>",
-                class_of(t, box, text), tile ? " second" : "", t->base + number, (int)lane, x,
-                top_of(t, lane) + (int)integer_in(box, "row") * row, width > 1 ? width : 1,
-                row - 1);
+                class_of(t, box, text), tile ? " second" : "", t->base + number, lane, x,
+                t->tops[lane] + (int)integer_in(box, "row") * row, width > 1 ? width : 1, row - 1);
     add_z(t->out, text);
     text_format(t->out, "\n%lld to %lld%s</title></rect>\n", begin, end,
                 json_is_true(json_object_get(box, "waits")) ? ", waits" : "");
@@ -173,6 +177,7 @@ void view_add_timeline(text_buffer *out, const json_t *kernel, int base) {
     }
     if (!json_array_size(boxes) || clocks < 1) return;
     t.per_clock = (double)STRIP_WIDTH / (double)clocks;
+    place_lanes(&t);
     text_add_z(out, "<figure class=timeline>");
     add_caption(&t, kernel);
     text_add_z(out, "<div class=lanes>");
