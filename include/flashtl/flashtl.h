@@ -204,9 +204,9 @@ FTL_API void ftl_product_free(ftl_product *product);
 
 /* All steps, and where each line comes from: a JSON object with the texts, and for each statement
  * of TL Code its line, the lines of the sketch that it stands for or serves, the passes that wrote
- * it and its lines in the CUDA text; with the decisions and their numbers, and where tiles lie in
- * shared memory (docs/decisions/027-view.md). '*json' is the caller's to free. Statuses as of
- * ftl_build; INVALID_ARGUMENT with stop_after.
+ * it and its lines in the CUDA text; with the decisions and their numbers, where tiles lie in
+ * shared memory, and what is predicted to run when in two tiles (docs/decisions/027-view.md).
+ * '*json' is the caller's to free. Statuses as of ftl_build; INVALID_ARGUMENT with stop_after.
  */
 FTL_API ftl_status ftl_trace(ftl_context *context, const ftl_source *source,
                              const ftl_options *options, char **json);

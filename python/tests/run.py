@@ -56,7 +56,7 @@ def tests(python, source, work, names, **variables):
 def torch(source, work, python, name):
     if not list(work.glob("*.whl")):
         skip("the package was not built: python_wheel says why")
-    needed = "torch, numpy, transformers" if name == "test_torch_transformers" else "torch, numpy"
+    needed = ", ".join(["torch", "numpy", *(library for library in ("transformers", "diffusers") if name.endswith(library))])
     found = subprocess.run([python, "-c", f"import {needed}; print(torch.__version__)"], capture_output=True, text=True)
     if found.returncode:
         skip(f"{python} does not have all of {needed}: {found.stderr.strip().splitlines()[-1:]}")

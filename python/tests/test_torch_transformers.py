@@ -1,12 +1,16 @@
 """Small random models of transformers, by attn_implementation="ftl" and by the library's own eager attention."""
 import copy
+import functools
 import itertools
+import re
+import subprocess
+import sys
 
 import torch
 import transformers
 
 import flashtl.torch
-from helpers import Case
+from helpers import SOURCE, Case
 
 NAME = "ftl"
 SIZES = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -203,3 +207,21 @@ class Transformers(Case):
         self.says(ValueError, "holds 'flash'", flashtl.torch.register_transformers, "flashtl")
         q = torch.ones(1, 2, 9, 8)
         self.says(ValueError, "does not have 's_aux'", self.seen.attend, torch.nn.Identity(), q, q, q, None, s_aux=torch.ones(2))
+
+
+class Documents(Case):
+    def test_example(self):
+        done = subprocess.run([sys.executable, SOURCE / "examples/python/language_model.py"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("left to PyTorch: {}", done.stdout)
+
+    def test_first_lines_of_the_readme(self):
+        """As they stand, on a smaller tensor of the CPU."""
+        block, = re.findall(r"^```python\n(import torch, flashtl.torch\n.*?)^```", (SOURCE / "README.md").read_text(), re.M | re.S)
+        shape = '(4, 16, 4096, 128, device="cuda", dtype=torch.bfloat16, '
+        self.assertIn(shape, block)
+        names = {"model": torch.nn.MultiheadAttention(16, 2, batch_first=True), "x": torch.randn(1, 5, 16)}
+        names["model"].forward = functools.partial(names["model"].forward, names["x"], names["x"])
+        exec(block.replace(shape, "(1, 2, 9, 16, "), names)
+        names["o"].sum().backward()
+        self.assertEqual(names["q"].grad.shape, names["q"].shape)

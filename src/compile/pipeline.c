@@ -85,7 +85,9 @@ static ftl_status translate_one(ftl_context *context, pipeline *p, tl_kernel *ke
         return compile_verdict(context);
     }
     if (p->trace)
-        p->trace->kernels[p->kernel_count - 1] = (trace_kernel){kernel, facts, target, spans};
+        p->trace->kernels[p->kernel_count - 1] =
+            (trace_kernel){kernel, facts, target, spans,
+                           timeline_of(memory, &facts, &target, plan->blocks_per_sm)};
     *json = ftl_plan_write(plan);
     return *json ? FTL_OK : out_of_memory(context);
 }

@@ -112,7 +112,7 @@ static void put_uses(json_writer *w, const trace_kernel *k, json_t *object, cons
     if (first >= 0) json_put(w, object, "used", lines_from(w, first, last));
 }
 
-static int number_of(const trace_kernel *k, const tl_statement *wanted) {
+int trace_number_of(const trace_kernel *k, const tl_statement *wanted) {
     int number = 0;
     for (tl_statement *s = k->code->body.first; s; s = tl_next(s, NULL), number++)
         if (s == wanted) return number;
@@ -125,7 +125,7 @@ static json_t *shared_of(json_writer *w, const trace_kernel *k) {
         const check_shared *tile = &k->facts.shared[i];
         json_t *object = json_object();
         put_text(w, object, "name", tile->tile->name);
-        json_put(w, object, "statement", json_integer(number_of(k, tile->allocation)));
+        json_put(w, object, "statement", json_integer(trace_number_of(k, tile->allocation)));
         json_put(w, object, "offset", json_integer(tile->offset_bytes));
         json_put(w, object, "bytes", json_integer(tile->bytes));
         json_put(w, object, "slot_bytes", json_integer(tile->slot_bytes));
@@ -158,6 +158,7 @@ static json_t *kernel_of(json_writer *w, const trace *t, int number, const ftl_k
     json_put(w, object, "shared_bytes", json_integer(made->plan->shared_bytes));
     json_put(w, object, "shared_limit", json_integer(k->target.block_shared));
     json_put(w, object, "statements", statements);
+    trace_put_timeline(w, k, object, statements);
     json_put(w, object, "shared", shared_of(w, k));
     json_put(w, object, "cuda", json_string(made->cuda));
     return object;

@@ -9,6 +9,7 @@
 #include "compile/compile.h"
 #include "flashtl/flashtl.h"
 #include "reason/reason.h"
+#include "timeline/timeline.h"
 #include "translate/translate.h"
 
 enum { TRACE_KERNELS_MAX = 64 };
@@ -18,6 +19,7 @@ typedef struct trace_kernel {
     check_facts facts;     /* of it */
     gpu target;            /* it is for */
     translate_spans spans; /* which lines of its CUDA text are about which statement */
+    timeline timeline;     /* of its two first tiles */
 } trace_kernel;
 
 /* All of it lives in the context's arena until the next call. */
@@ -31,5 +33,11 @@ typedef struct trace {
 
 /* The whole as JSON; NULL without memory. The product has the texts of the same run. */
 json_t *trace_json(const trace *t, const ftl_product *product);
+
+/* The number of a statement of the kernel's code; -1: it has none. */
+int trace_number_of(const trace_kernel *k, const tl_statement *wanted);
+
+/* Adds a kernel's timeline, and to the statements in 'statements' how long they wait in it. */
+void trace_put_timeline(json_writer *w, const trace_kernel *k, json_t *kernel, json_t *statements);
 
 #endif

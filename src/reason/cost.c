@@ -2,24 +2,20 @@
 #include "reason/cost_model.h"
 
 #include "reason/panels.h"
+#include "reason/prices.h"
 
 #include <math.h>
 
 enum {
-    BARRIER_CLOCKS = 50,        /* a block barrier, with the wait for the slowest warp */
-    COPY_CLOCKS = 700,          /* from the start of a copy from memory until it is in place */
-    CACHE_BYTES_PER_CLOCK = 24, /* of the level-2 cache, a multiprocessor's share */
-    ROUND_CLOCKS = 800,         /* of an iteration of one block with few rows, whatever it does: it
-                                    waits for copies, products, sums over lanes one after the other */
-    ALONE_CLOCKS = 1400,        /* the same with no block beside it, and beside its work, */
-    ALONE_MADE_CLOCKS = 3000,   /* and where rows are looked up or widened */
-    FEW_ROWS_REGISTERS = 200,   /* that a lone warp takes at least, to have much on its way */
-    FEW_ROWS = 64,              /* of a matrix: its tiles share nothing that they read */
-    BYTES_IN_FLIGHT = 32768,    /* a multiprocessor needs to keep device memory busy */
+    ROUND_CLOCKS = 800,       /* of an iteration of one block with few rows, whatever it does: it
+                                  waits for copies, products, sums over lanes one after the other */
+    ALONE_CLOCKS = 1400,      /* the same with no block beside it, and beside its work, */
+    ALONE_MADE_CLOCKS = 3000, /* and where rows are looked up or widened */
+    FEW_ROWS_REGISTERS = 200, /* that a lone warp takes at least, to have much on its way */
+    FEW_ROWS = 64,            /* of a matrix: its tiles share nothing that they read */
+    BYTES_IN_FLIGHT = 32768,  /* a multiprocessor needs to keep device memory busy */
 };
 
-/* Products and shared memory are busy together, but not perfectly: (a^p + b^p)^(1/p). */
-static const double TOGETHER = 3.2;
 static const double LONE_WARP = 1.05;
 /* Operations to widen an element of 8 bits, and its share of moving a line. */
 static const double WIDEN_FP32 = 0.75;
@@ -130,23 +126,30 @@ static void add_times(const cost_model *m, const cost_choice *c, cost_result *ou
         const cost_item *it = &m->items[i];
         double a = cost_value(c, it->a), b = cost_value(c, it->b), runs = cost_runs(c, it);
         if (it->kind == COST_PRODUCT) {
-            double k = cost_value(c, it->c), left_bytes = it->element_bytes * a * k;
-            bool from_shared = m->plan.roles[it->tile].in_shared && !cost_is_held(m, c, it->tile);
+            double k = cost_value(c, it->c);
+            prices_product product = {
+                .rows = a,
+                .columns = b,
+                .contracted = k,
+                .operand_bytes = it->element_bytes,
+                .reads_left = m->plan.roles[it->tile].in_shared && !cost_is_held(m, c, it->tile),
+                .warps = (double)c->warps,
+                .times = runs,
+            };
+            prices_pair clocks = prices_of_product(g, product);
             *flops += runs * 2 * a * b * k;
-            double rate = gpu_product_rate(g, it->element_bytes, false);
-            out->tensor += runs * 2 * a * b * k / (rate > 0 ? rate : g->mma);
-            out->shared +=
-                runs *
-                (it->element_bytes * (double)c->warps * b * k + (from_shared ? left_bytes : 0)) /
-                g->shared_rate;
+            out->tensor += clocks.tensor;
+            out->shared += clocks.shared;
         } else if (it->kind == COST_ELEMENTS) {
             double elements = it->is_vector ? a * 4 : a * b; /* four lanes hold a row's value */
-            out->fp32 += runs * elements * it->fp32 / g->fp32;
-            out->exp2 += runs * elements * it->exp2 / g->exp2;
-            out->fp32 += runs * elements * it->conversions / g->conversions;
+            prices_units units = prices_of_elements(
+                g, runs * elements, (prices_element){it->fp32, it->exp2, it->conversions});
+            out->fp32 += units.fp32;
+            out->exp2 += units.exp2;
+            out->fp32 += units.conversions;
         } else {
             double bytes = a * b * it->element_bytes * runs;
-            out->cache += bytes / CACHE_BYTES_PER_CLOCK;
+            out->cache += bytes / PRICES_CACHE_BYTES;
             if (it->to_shared) out->shared += bytes / g->shared_rate;
             if (it->to_shared && cost_is_widened(m, it->tile)) { /* read as it is, written as f16 */
                 out->shared += 3 * bytes / g->shared_rate;
@@ -199,7 +202,7 @@ static double copy_wait(const cost_model *m, const cost_choice *c, const cost_re
     double runs = iterations(m, c);
     if (m->channel_count == 0 || runs < 1) return 0;
     double one = base / runs * t->resident;
-    double wait = COPY_CLOCKS - copy_lead(m, c) * one - (t->resident - 1) * base / runs;
+    double wait = PRICES_LANDING_CLOCKS - copy_lead(m, c) * one - (t->resident - 1) * base / runs;
     return wait > 0 ? wait / t->resident * runs : 0;
 }
 
@@ -259,18 +262,18 @@ static double few_rows_clocks(const cost_model *m, const cost_choice *c, cost_re
     static const double IN_A_ROW = 13, ALONE_IN_A_ROW = 1.5; /* of what all units do side by side */
     double work = (t->tensor + t->shared + t->fp32 + t->exp2) / (double)c->warps;
     double rounds = iterations(m, c), own = rounds * ROUND_CLOCKS + IN_A_ROW * work;
-    t->read = t->cache * CACHE_BYTES_PER_CLOCK / memory_rate;
+    t->read = t->cache * PRICES_CACHE_BYTES / memory_rate;
     t->alone = rounds * (m->makes_rows ? ALONE_MADE_CLOCKS : ALONE_CLOCKS) + ALONE_IN_A_ROW * work;
     double most = fmax(t->clocks, own / t->resident);
-    return pow(pow(most, TOGETHER) + pow(t->read, TOGETHER), 1 / TOGETHER);
+    return prices_together(most, t->read);
 }
 
 static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) {
     const gpu *g = m->r->target;
     double memory_bytes = 0, flops = 0;
     add_times(m, c, out, &memory_bytes, &flops);
-    out->barriers = barrier_count(m, c) * BARRIER_CLOCKS * iterations(m, c);
-    double base = pow(pow(out->tensor, TOGETHER) + pow(out->shared, TOGETHER), 1 / TOGETHER);
+    out->barriers = barrier_count(m, c) * PRICES_BARRIER_CLOCKS * iterations(m, c);
+    double base = prices_together(out->tensor, out->shared);
     double exposed = exposed_share(out->resident, (double)c->warps);
     if (score_registers(m, c) > 64) exposed *= LONG_SCORES;
     if (out->resident * c->warps <= 4)

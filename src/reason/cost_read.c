@@ -6,12 +6,10 @@
 #include "check/check.h"
 #include "reason/far.h"
 #include "reason/nominal.h"
+#include "reason/prices.h"
 #include "reason/scalar.h"
 
-enum {
-    NEAR_FP32 = 5,     /* of its polynomial, and of the vote on the arguments: translate/near.c */
-    SECTOR_BYTES = 32, /* what memory moves at once */
-};
+enum { SECTOR_BYTES = 32 /* what memory moves at once */ };
 
 static cost_extent extent_of(cost_model *m, const tl_expr *e) {
     int64_t value;
@@ -124,10 +122,10 @@ static double near_operations(const cost_model *m, const tl_statement *s) {
     str name = edit_target_name(s);
     const tl_statement *p = s->previous;
     if (!edit_operand_is(s, 0, name) || is_elementwise_of(s->next, name)) return 0;
-    if (!is_elementwise_of(p, name)) return NEAR_FP32;
+    if (!is_elementwise_of(p, name)) return PRICES_NEAR_FP32;
     bool is_factor = edit_is_compute(p, TL_MULTIPLY) && edit_operand_is(p, 0, name) &&
                      tile_index(m, edit_operand_name(p, 1)) < 0;
-    return is_factor && !is_elementwise_of(p->previous, name) ? NEAR_FP32 - 1 : 0;
+    return is_factor && !is_elementwise_of(p->previous, name) ? PRICES_NEAR_FP32 - 1 : 0;
 }
 
 static void read_elements(cost_model *m, const tl_statement *s) {

@@ -8,8 +8,8 @@
 #include "atom/atom.h"
 #include "reason/cost_model.h"
 #include "reason/narrow.h"
-
 #include "reason/panels.h"
+#include "reason/prices.h"
 #include "reason/warpgroups.h"
 
 #include "tl/boxes.h"
@@ -24,32 +24,15 @@ enum {
     FEW_TESTS = 4,              /* of masks, that need no more; */
     TEST_REGISTERS = 4,         /* each further one: its limits */
     TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
-    STEP_CLOCKS = 510,          /* of an iteration: what all warpgroups issue beside elements */
     SECOND_CLOCKS = 190,        /* the same, where two products are waited for one by one */
     TILE_CLOCKS = 800,          /* of a tile's beginning and end, which nothing hides */
     TILE_GROUP_CLOCKS = 600,    /* the same, a warpgroup: its first maximum, its results */
-    COPY_CLOCKS = 1000,         /* from the start of a copy until its tile is in place */
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
-    CACHE_BYTES_A_CLOCK = 32,
-    PANEL_BYTES_LEAST = 16,
-    UNEVEN_STORE_CLOCKS = 10, /* of a panel's row that begins inside 32 bytes, on its way out */
-    CACHE_LINE_BYTES = 128,
-    OPEN_BYTES_A_CLOCK = 256, /* of what open panels have past the ends of rows */
-    TURN_BYTES_A_CLOCK = 64,  /* of tiles whose copies wait for one another between tiles */
-    BOX_CLOCKS = 30,          /* of a box that one thread issues, where a tile is several */
-    LOOSE_BYTES_A_CLOCK = 10, /* of results that leave from registers, 4 bytes a lane */
+    TURN_BYTES_A_CLOCK = 64,    /* of tiles whose copies wait for one another between tiles */
 };
 
-static const double UNEVEN_LOAD_CLOCKS = 3.2; /* of a panel's row that begins inside 32 bytes */
-static const double LINE_CLOCKS = 1.8;        /* of a line of the level-2 cache, of others */
-static const double FP32_CLOCKS = 2;          /* an instruction of a warp, beside products */
-static const double EXP2_CLOCKS = 8;          /* the same, of special functions */
-static const double CONVERT_CLOCKS = 1;       /* half of an instruction that takes two elements */
-static const double MASK_CLOCKS = 5;          /* an element of a block that a triangle cuts */
-static const double BUSY_SHARE = 0.91;        /* of all clocks, in which products run at best */
-static const double TOGETHER_SHARE = 0.75; /* several warps a scheduler fill one another's gaps */
-static const double READY_SHARE = 1.6;     /* a product's wait, when others are under way */
-static const double ELEMENT_SHARE = 2;     /* a warpgroup's elements, beside another's */
+static const double READY_SHARE = 1.6; /* a product's wait, when others are under way */
+static const double ELEMENT_SHARE = 2; /* a warpgroup's elements, beside another's */
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c) {
     /* One instruction's registers must fit what every thread has when the kernel starts. */
@@ -196,62 +179,21 @@ static double useful_elements(const cost_model *m, const cost_choice *c) {
     return useful;
 }
 
-/* Each warpgroup reads the right operand from shared memory, and its rows of the left one if that
- * lies there: with few columns this takes longer than the product.
- */
 static double product_clocks(const cost_model *m, const cost_choice *c, const cost_item *it) {
-    double a = cost_value(c, it->a), b = cost_value(c, it->b), deep = cost_value(c, it->c);
-    bool reads_left = m->plan.roles[it->tile].in_shared;
-    int operand_bytes = WARPGROUP_STEP_BYTES / warpgroups_step(m->r);
-    double bytes = (a / WARPGROUP_ROWS * b + (reads_left ? a : 0)) * deep * operand_bytes;
-    double rate = gpu_product_rate(m->r->target, operand_bytes, true);
-    return fmax(2 * a * b * deep / rate, bytes / m->r->target->shared_rate);
+    prices_product product = {.rows = cost_value(c, it->a),
+                              .columns = cost_value(c, it->b),
+                              .contracted = cost_value(c, it->c),
+                              .operand_bytes = WARPGROUP_STEP_BYTES / warpgroups_step(m->r),
+                              .reads_left = m->plan.roles[it->tile].in_shared};
+    return prices_of_async_product(m->r->target, product);
 }
 
-/* Panels of a tile's row, and lines of the level-2 cache that they touch: rows begin anywhere at
- * multiples of the power of two that divides them, and a panel that crosses a line's end asks
- * twice.
- */
-static double panels_of(cost_line line) {
-    double panel = line.swizzle > 0 ? line.swizzle : PANEL_BYTES_LEAST;
-    return ceil((double)line.bytes / panel);
-}
-
-static double lines_of(cost_line line) {
-    double unit = fmin((double)(line.bytes & -line.bytes), CACHE_LINE_BYTES);
-    return panels_of(line) * (1 - unit / CACHE_LINE_BYTES) + (double)line.bytes / CACHE_LINE_BYTES;
-}
-
-/* Clocks of a copy: what its bytes take, or its requests; and those for which a tile's beginning or
- * end waits beside what it takes by itself.
- */
-typedef struct copy_clocks {
-    double all, late;
-} copy_clocks;
-
-static copy_clocks even_copy(cost_line line, double rows) {
-    double bytes = rows * (double)line.bytes / CACHE_BYTES_A_CLOCK;
-    double open = (double)(panels_line_bytes(line.bytes, line.swizzle) - line.bytes);
-    double all =
-        fmax(bytes, rows * lines_of(line) * LINE_CLOCKS) + rows * open / OPEN_BYTES_A_CLOCK;
-    return (copy_clocks){all, all - bytes};
-}
-
-/* Rows that begin inside what memory moves at once. */
-static copy_clocks uneven_copy(cost_line line, double rows, bool is_load) {
-    double bytes = rows * (double)line.bytes / CACHE_BYTES_A_CLOCK, panels = rows * panels_of(line);
-    if (!is_load) return (copy_clocks){0, panels * UNEVEN_STORE_CLOCKS};
-    return (copy_clocks){fmax(bytes, panels * UNEVEN_LOAD_CLOCKS), 0};
-}
-
-/* One thread issues a tile's boxes, after it has read where the pages are: a box for each panel of
- * each page. A tile in one page has one for all panels.
- */
-static double issue_clocks(const cost_item *it, cost_line line, double rows, const reason *r) {
+/* The boxes of a view's tile that lies in several pages; else 0. */
+static double boxes_of(const cost_model *m, const cost_item *it, double rows) {
     tl_box box;
-    bool is_cut =
-        it->of_view && tl_box_of(r->kernel, it->of_view, (int)rows, &box) && box.rows < (int)rows;
-    return is_cut ? rows / box.rows * panels_of(line) * BOX_CLOCKS : 0;
+    bool is_cut = it->of_view && tl_box_of(m->r->kernel, it->of_view, (int)rows, &box) &&
+                  box.rows < (int)rows;
+    return is_cut ? rows / box.rows : 0;
 }
 
 static load add_up(const cost_model *m, const cost_choice *c) {
@@ -272,16 +214,22 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             bool is_near = it->near_fp32 > 0; /* few arguments are far out */
             /* What a moving maximum costs is taken out again by pass guard. */
             double fp32 = m->is_guarded && it->is_of_maximum ? 0 : it->fp32;
-            double clocks = (is_near ? it->near_fp32 : fp32) * FP32_CLOCKS +
-                            (is_near ? 0 : it->exp2) * EXP2_CLOCKS +
-                            it->conversions * CONVERT_CLOCKS;
-            all.issued += a * b / WARP_LANES / (double)g->schedulers *
-                          (is_cut ? cut_blocks(m, c, it) * MASK_CLOCKS : runs * clocks);
+            prices_element element = {.fp32 = is_near ? it->near_fp32 : fp32,
+                                      .exp2 = is_near ? 0 : it->exp2,
+                                      .conversions = it->conversions};
+            all.issued +=
+                prices_of_issue(g, a * b) * (is_cut ? cut_blocks(m, c, it) * PRICES_MASK_CLOCKS
+                                                    : runs * prices_of_element(element));
         } else if (it->kind == COST_COPY) {
             cost_line line = cost_line_of(m, c, it->tile);
-            copy_clocks clocks =
-                it->has_even_rows ? even_copy(line, a) : uneven_copy(line, a, it->is_load);
-            if (it->is_load) all.cache += fmax(clocks.all, issue_clocks(it, line, a, m->r)) * runs;
+            prices_lines lines = {.rows = a,
+                                  .bytes = line.bytes,
+                                  .swizzle = line.swizzle,
+                                  .is_even = it->has_even_rows,
+                                  .is_load = it->is_load,
+                                  .boxes = boxes_of(m, it, a)};
+            prices_copy clocks = prices_of_lines(lines);
+            if (it->is_load) all.cache += clocks.all * runs;
             /* A tile's beginning and end wait for it: nothing else of it is under way. */
             bool is_waited =
                 it->loop_count == 0 || (m->channel_count > 0 && it->tile == m->channels[0]);
@@ -304,7 +252,7 @@ static double copy_wait(const cost_model *m, const cost_choice *c, double iterat
     double wait = 0;
     for (int i = 0; i < m->channel_count; i++) {
         double ahead = (double)stages_of(c, m->channels[i]) - 1;
-        wait = fmax(wait, COPY_CLOCKS - ahead * iteration_clocks);
+        wait = fmax(wait, PRICES_LANDING_ASYNC_CLOCKS - ahead * iteration_clocks);
     }
     return wait;
 }
@@ -327,9 +275,11 @@ static double end_clocks(const cost_model *m, const cost_choice *c, bool is_rota
                          bool has_own) {
     double single = single_bytes(m, c);
     if (m->is_loose || (!has_own && single < results))
-        return results / LOOSE_BYTES_A_CLOCK + (single > 0 && !is_rotated ? COPY_CLOCKS : 0);
+        return results / PRICES_LOOSE_BYTES +
+               (single > 0 && !is_rotated ? PRICES_LANDING_ASYNC_CLOCKS : 0);
     if (has_own && is_rotated) return single > 0 ? SINGLE_CLOCKS : 0;
-    return (single > 0 ? COPY_CLOCKS : 0) + (has_own ? 0 : (single + results) / TURN_BYTES_A_CLOCK);
+    return (single > 0 ? PRICES_LANDING_ASYNC_CLOCKS : 0) +
+           (has_own ? 0 : (single + results) / TURN_BYTES_A_CLOCK);
 }
 
 cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
@@ -351,14 +301,14 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     bool waits = all.first < all.products; /* a product takes what elements made of another */
     /* Without a second place for the left operand a vote keeps products from running on. */
     bool is_apart = m->is_guarded && c->casts < 2;
-    double chain = all.products, issued = all.issued * TOGETHER_SHARE;
+    double chain = all.products, issued = all.issued * PRICES_TOGETHER_SHARE;
     if (waits) {
         chain = ((is_apart ? all.products : all.first) * READY_SHARE + all.issued * ELEMENT_SHARE) /
                 groups;
-        issued += runs * (STEP_CLOCKS + (is_apart ? 0 : SECOND_CLOCKS));
+        issued += runs * (PRICES_STEP_CLOCKS + (is_apart ? 0 : SECOND_CLOCKS));
     }
-    double products =
-        fmax(all.products / BUSY_SHARE, all.products + runs * TURN_CLOCKS * groups * (groups - 1));
+    double products = fmax(all.products / PRICES_BUSY_SHARE,
+                           all.products + runs * TURN_CLOCKS * groups * (groups - 1));
     double step = fmax(fmax(products, issued), fmax(chain, all.cache));
     double wait = copy_wait(m, c, step / runs) * runs;
     double end = end_clocks(m, c, waits, (double)results, has_own);

@@ -1,16 +1,8 @@
 #include "view/figures.h"
 #include "view/highlight.h"
+#include "view/object.h"
 
 #include <string.h>
-
-static const char *text_in(const json_t *object, const char *key) {
-    const char *value = json_string_value(json_object_get(object, key));
-    return value ? value : "";
-}
-
-static long long integer_in(const json_t *object, const char *key) {
-    return (long long)json_integer_value(json_object_get(object, key));
-}
 
 static void add_z(text_buffer *out, const char *text) {
     text_add_html(out, str_from(text));

@@ -2,33 +2,24 @@
 #include "base/embedded.h"
 #include "view/figures.h"
 #include "view/highlight.h"
+#include "view/line.h"
+#include "view/object.h"
 #include "view/view.h"
 
 #include <string.h>
 
 enum { ARENA_BYTES_MAX = 256 << 20, LEVELS = 3 };
 
-typedef LIST(int) numbers;
-
 typedef struct page {
     arena memory;
     const json_t *trace, *kernels;
     int *bases; /* by kernel: the page's number of its first statement */
     int statement_count;
-    numbers *decided; /* by statement: decisions that belong to it */
-    int level;        /* 0: all; 1: PTX without marks; 2: no PTX */
-    int listed;       /* lines in the list that is open */
+    line_numbers *decided; /* by statement: decisions that belong to it */
+    int level;             /* 0: all; 1: PTX without marks; 2: no PTX */
     text_buffer *out;
+    line_list lines;
 } page;
-
-static const char *text_in(const json_t *object, const char *key) {
-    const char *value = json_string_value(json_object_get(object, key));
-    return value ? value : "";
-}
-
-static long long integer_in(const json_t *object, const char *key) {
-    return (long long)json_integer_value(json_object_get(object, key));
-}
 
 static int item(const json_t *list, size_t i) {
     return (int)json_integer_value(json_array_get(list, i));
@@ -42,20 +33,20 @@ static const json_t *statements_of(const json_t *kernel) {
 
 typedef struct lines {
     str text;
-    numbers *about; /* by line, from 1 on */
+    line_numbers *about; /* by line, from 1 on */
     int count;
 } lines;
 
 static lines lines_of(page *p, const char *text) {
     lines all = {.text = str_from(text)};
     for (str rest = all.text; rest.length; all.count++) str_cut(&rest, '\n');
-    all.about = arena_array(&p->memory, numbers, all.count + 1);
+    all.about = arena_array(&p->memory, line_numbers, all.count + 1);
     return all;
 }
 
 static void add_about(page *p, lines *all, const json_t *span, int statement) {
     for (int line = item(span, 0); line <= item(span, 1) && line <= all->count; line++) {
-        numbers *about = &all->about[line];
+        line_numbers *about = &all->about[line];
         bool is_known = about->count && about->items[about->count - 1] == statement;
         if (line > 0 && !is_known) list_push(&p->memory, about, statement);
     }
@@ -90,15 +81,6 @@ static void add_taken(page *p, lines *all) {
 
 /* --- heat ------------------------------------------------------------------------------------- */
 
-static long long cost_of(const json_t *counts) {
-    return integer_in(counts, "wavefronts") + integer_in(counts, "sectors");
-}
-
-static bool clashes(const json_t *counts) {
-    return 4 * integer_in(counts, "wavefronts") > 5 * integer_in(counts, "least_wavefronts") ||
-           4 * integer_in(counts, "sectors") > 5 * integer_in(counts, "least_sectors");
-}
-
 static const json_t *counts_at(const json_t *kernel, int line) {
     size_t i;
     const json_t *entry;
@@ -113,67 +95,13 @@ static long long most_cost(const json_t *kernel) {
     const json_t *entry;
     long long most = 0;
     json_array_foreach(json_object_get(kernel, "counts"), i, entry) {
-        long long cost = cost_of(json_object_get(entry, "counts"));
+        long long cost = line_cost(json_object_get(entry, "counts"));
         if (cost > most) most = cost;
     }
     return most;
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
-
-static void add_numbers(text_buffer *out, const char *key, const numbers *list) {
-    if (!list->count) return;
-    text_format(out, " %s=\"", key);
-    for (int i = 0; i < list->count; i++) text_format(out, "%s%d", i ? " " : "", list->items[i]);
-    text_add_z(out, "\"");
-}
-
-typedef struct look {
-    const char *prefix; /* of the lines' ids */
-    const char *class;  /* "" or what is special about the line */
-    const json_t *counts;
-    long long most;
-} look;
-
-/* Lines stand in lists of LIST_LINES, so that a browser lays out those alone that are in sight
- * (style.css, `content-visibility`). */
-enum { LIST_LINES = 50 };
-
-static void open_list(page *p) {
-    text_add_z(p->out, "<ol>\n");
-    p->listed = 0;
-}
-
-static void close_list(page *p) {
-    text_add_z(p->out, "</ol>\n");
-}
-
-static void open_line(page *p, int line, const numbers *about, look how) {
-    if (p->listed == LIST_LINES) {
-        close_list(p);
-        open_list(p);
-    }
-    p->listed++;
-    bool is_hot = how.counts && how.most > 0 && cost_of(how.counts) > 0;
-    text_format(p->out, "<li id=%s%d value=%d", how.prefix, line, line);
-    add_numbers(p->out, "data-s", about);
-    const char *hot = !is_hot ? "" : clashes(how.counts) ? " hot clash" : " hot";
-    if (*how.class || is_hot) text_format(p->out, " class=\"%s%s\"", how.class, hot);
-    if (is_hot) {
-        long long share = 100 * cost_of(how.counts) / how.most;
-        text_format(p->out, " style=\"--h:%lld.%02lld\" title=\"", share / 100, share % 100);
-        text_format(p->out, "%lld times by a warp", integer_in(how.counts, "executed"));
-        if (integer_in(how.counts, "wavefronts"))
-            text_format(p->out, "; %lld wavefronts, %lld at best",
-                        integer_in(how.counts, "wavefronts"),
-                        integer_in(how.counts, "least_wavefronts"));
-        if (integer_in(how.counts, "sectors"))
-            text_format(p->out, "; %lld sectors, %lld at best", integer_in(how.counts, "sectors"),
-                        integer_in(how.counts, "least_sectors"));
-        text_add_z(p->out, "\"");
-    }
-    text_add_z(p->out, ">");
-}
 
 static void add_words(page *p, str line, str text, const char *classes) {
     size_t at = (size_t)(line.data - text.data);
@@ -192,7 +120,7 @@ static void close_pane(page *p) {
     text_add_z(p->out, "</div></section>\n");
 }
 
-static bool is_decided(const page *p, const numbers *about) {
+static bool is_decided(const page *p, const line_numbers *about) {
     for (int i = 0; i < about->count; i++)
         if (p->decided[about->items[i]].count) return true;
     return false;
@@ -224,40 +152,48 @@ static void add_sketch(page *p) {
     add_taken(p, &all);
     const char *classes = view_classes(&p->memory, all.text, VIEW_TL);
     open_pane(p, "sketch", "Sketch");
-    open_list(p);
+    line_open_list(&p->lines);
     str rest = all.text;
     for (int line = 1; line <= all.count; line++) {
-        look how = {.prefix = "s", .class = is_taken(p, line) ? "gone" : ""};
-        open_line(p, line, &all.about[line], how);
+        line_look how = {.prefix = "s", .class = is_taken(p, line) ? "gone" : ""};
+        line_open(&p->lines, line, &all.about[line], how);
         add_words(p, str_cut(&rest, '\n'), all.text, classes);
     }
-    close_list(p);
+    line_close_list(&p->lines);
     close_pane(p);
+}
+
+static long long waits_of(const json_t *statement) {
+    return integer_in(json_object_get(statement, "stall"), "clocks");
 }
 
 static void add_code(page *p) {
     lines all = lines_of(p, text_in(p->trace, "code"));
-    long long most = 0;
+    long long most = 0, most_waits = 0;
     for (size_t k = 0; k < json_array_size(p->kernels); k++) add_kernel(p, &all, k, "code");
     for (int i = 0; i < p->statement_count; i++) {
-        long long cost = cost_of(json_object_get(statement_at(p, i), "counts"));
+        long long cost = line_cost(json_object_get(statement_at(p, i), "counts"));
         if (cost > most) most = cost;
+        long long waits = waits_of(statement_at(p, i));
+        if (waits > most_waits) most_waits = waits;
     }
     const char *classes = view_classes(&p->memory, all.text, VIEW_TL);
     open_pane(p, "code", "TL Code");
-    open_list(p);
+    line_open_list(&p->lines);
     str rest = all.text;
     for (int line = 1; line <= all.count; line++) {
-        const numbers *about = &all.about[line];
+        const line_numbers *about = &all.about[line];
         const json_t *s = about->count ? statement_at(p, about->items[0]) : NULL;
-        look how = {.prefix = "c",
-                    .class = is_decided(p, about) ? "decided" : "",
-                    .counts = json_object_get(s, "counts"),
-                    .most = most};
-        open_line(p, line, about, how);
+        line_look how = {.prefix = "c",
+                         .class = is_decided(p, about) ? "decided" : "",
+                         .counts = json_object_get(s, "counts"),
+                         .most = most,
+                         .waits = waits_of(s),
+                         .most_waits = most_waits};
+        line_open(&p->lines, line, about, how);
         add_words(p, str_cut(&rest, '\n'), all.text, classes);
     }
-    close_list(p);
+    line_close_list(&p->lines);
     close_pane(p);
 }
 
@@ -278,14 +214,17 @@ static void add_cuda(page *p) {
         const char *prefix = str_copy_z(&p->memory, str_format(&p->memory, "u%d-", (int)k));
         add_kernel(p, &all, k, "cuda");
         add_name(p, kernel);
-        open_list(p);
+        line_open_list(&p->lines);
         str rest = all.text;
         for (int line = 1; line <= all.count; line++) {
-            look how = {prefix, "", counts_at(kernel, line), most_cost(kernel)};
-            open_line(p, line, &all.about[line], how);
+            line_look how = {.prefix = prefix,
+                             .class = "",
+                             .counts = counts_at(kernel, line),
+                             .most = most_cost(kernel)};
+            line_open(&p->lines, line, &all.about[line], how);
             add_words(p, str_cut(&rest, '\n'), all.text, classes);
         }
-        close_list(p);
+        line_close_list(&p->lines);
     }
     close_pane(p);
 }
@@ -301,16 +240,16 @@ static void add_ptx_lines(page *p, size_t k, const json_t *kernel) {
     const char *classes = p->level ? NULL : view_classes(&p->memory, all.text, VIEW_PTX);
     const char *prefix = str_copy_z(&p->memory, str_format(&p->memory, "p%d-", (int)k));
     add_kernel(p, &all, k, "ptx");
-    open_list(p);
+    line_open_list(&p->lines);
     str rest = all.text;
     for (int line = 1; line <= all.count; line++) {
         str words = str_cut(&rest, '\n');
         if (str_starts(str_trim(words), STR(".section"))) break; /* tables for debuggers */
         if (is_left_out(words)) continue;
-        open_line(p, line, &all.about[line], (look){.prefix = prefix, .class = ""});
+        line_open(&p->lines, line, &all.about[line], (line_look){.prefix = prefix, .class = ""});
         add_words(p, words, all.text, classes);
     }
-    close_list(p);
+    line_close_list(&p->lines);
 }
 
 static void add_ptx(page *p) {
@@ -332,13 +271,13 @@ static void add_ptx(page *p) {
 static void add_decision(page *p, const json_t *decision, int number) {
     size_t i;
     const json_t *part;
-    numbers about = {0};
+    line_numbers about = {0};
     size_t kernel = (size_t)integer_in(decision, "kernel");
     json_array_foreach(json_object_get(decision, "statements"), i, part) {
         list_push(&p->memory, &about, p->bases[kernel] + (int)json_integer_value(part));
     }
     text_format(p->out, "<article class=decision id=decision%d data-d=%d", number, number);
-    add_numbers(p->out, "data-s", &about);
+    line_add_numbers(p->out, "data-s", &about);
     text_add_z(p->out, "><h3>");
     text_add_html(p->out, str_from(text_in(decision, "subject")));
     text_add_z(p->out, " <small>");
@@ -360,11 +299,13 @@ static void add_below(page *p) {
     if (has_decisions)
         text_add_z(p->out, "<button type=button role=tab data-for=decisions>Decisions</button>");
     text_add_z(p->out,
-               "<button type=button role=tab data-for=memory>Memory</button></div>\n"
+               "<button type=button role=tab data-for=memory>Memory</button>"
+               "<button type=button role=tab data-for=times>Timeline</button></div>\n"
                "<section id=chosen aria-live=polite><p>Choose a line: what it comes from and "
                "what became of it is marked in all texts. <kbd>1</kbd> to <kbd>4</kbd> go to "
                "a text, arrows from line to line and from text to text, <kbd>d</kbd> to the "
-               "decisions, <kbd>s</kbd> to the statement, <kbd>Esc</kbd> forgets.</p>"
+               "decisions, <kbd>t</kbd> to the timeline, <kbd>s</kbd> to the statement, "
+               "<kbd>Esc</kbd> forgets.</p>"
                "</section>\n");
     if (has_decisions) {
         text_add_z(p->out, "<section id=decisions>\n");
@@ -373,13 +314,15 @@ static void add_below(page *p) {
     }
     text_add_z(p->out, "<section id=memory>\n");
     json_array_foreach(p->kernels, i, one) view_add_memory(p->out, one, p->bases[i]);
+    text_add_z(p->out, "</section>\n<section id=times>\n");
+    json_array_foreach(p->kernels, i, one) view_add_timeline(p->out, one, p->bases[i]);
     text_add_z(p->out, "</section></div>\n");
 }
 
 /* --- data for the script ---------------------------------------------------------------------- */
 
 static json_t *statement_data(page *p, json_writer *w, const json_t *s, int number) {
-    static const char *const kept[] = {"text", "passes", "order", "counts"};
+    static const char *const kept[] = {"text", "passes", "order", "counts", "stall"};
     json_t *object = json_object(), *decided = json_array();
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         json_t *value = json_object_get(s, kept[i]);
@@ -483,7 +426,7 @@ static void number_statements(page *p) {
         p->bases[i] = p->statement_count;
         p->statement_count += (int)json_array_size(statements_of(json_array_get(p->kernels, i)));
     }
-    p->decided = arena_array(&p->memory, numbers, p->statement_count + 1);
+    p->decided = arena_array(&p->memory, line_numbers, p->statement_count + 1);
     json_array_foreach(json_object_get(p->trace, "decisions"), i, decision) {
         size_t kernel = (size_t)integer_in(decision, "kernel");
         json_array_foreach(json_object_get(decision, "statements"), k, number) {
@@ -521,7 +464,7 @@ static bool try_page(page *p) {
 void view_page(const json_t *trace, text_buffer *out) {
     size_t limit = out->limit_bytes;
     for (int level = 0; level < LEVELS; level++) {
-        page p = {.trace = trace, .level = level, .out = out};
+        page p = {.trace = trace, .level = level, .out = out, .lines = {.out = out}};
         p.kernels = json_object_get(trace, "kernels");
         text_done(out);
         text_init(out, limit);

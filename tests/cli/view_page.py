@@ -15,7 +15,7 @@ class Page(html.parser.HTMLParser):
         super().__init__(convert_charrefs=True)
         self.open, self.lines, self.ids, self.links, self.outside = [], {}, set(), [], []
         self.pane = self.line = None
-        self.scripts, self.decisions, self.figures = {}, {}, 0
+        self.scripts, self.decisions, self.figures, self.boxes = {}, {}, 0, []
 
     def handle_starttag(self, tag, attributes):
         a = dict(attributes)
@@ -34,7 +34,9 @@ class Page(html.parser.HTMLParser):
             self.line = (self.pane, a["id"])
             numbers = [int(n) for n in a.get("data-s", "").split()]
             self.lines[self.pane][a["id"]] = {"number": int(a["value"]), "about": numbers, "text": "",
-                                              "class": a.get("class", "")}
+                                              "class": a.get("class", ""), "title": a.get("title", "")}
+        if tag == "rect" and a.get("class", "").startswith("box"):
+            self.boxes.append((int(a["data-s"]), int(a["data-lane"]), "waits" in a["class"].split()))
         if (a.get("class") or "").startswith("decision"):
             self.decisions[int(a["data-d"])] = [int(n) for n in a.get("data-s", "").split()]
         if tag == "figure":
@@ -83,6 +85,7 @@ def check(page_path, data_path, *wanted):
     data = json.loads(page.scripts["data"])
     assert [s["text"] for s in data["statements"]] == [s["text"] for s in statements]
     prefix = {"sketch": lambda s: "s", "code": lambda s: "c", "cuda": lambda s: f"u{s['kernel']}-", "ptx": lambda s: f"p{s['kernel']}-"}
+    bases = [sum(len(k["statements"]) for k in told["kernels"][:n]) for n in range(len(told["kernels"]))]
     linked = 0
     for pane in wanted:
         there = {(i, n) for i, line in page.lines[pane].items() for n in line["about"]}
@@ -91,7 +94,6 @@ def check(page_path, data_path, *wanted):
             spans = s.get(pane) or []
             for first, last in [spans] if spans and isinstance(spans[0], int) else spans:
                 known |= {(f"{prefix[pane](s)}{line}", number) for line in range(first, last + 1)}
-        bases = [sum(len(k["statements"]) for k in told["kernels"][:n]) for n in range(len(told["kernels"]))]
         for step in told["taken"] if pane == "sketch" else []:
             first, last = step["sketch"]
             known |= {(f"s{line}", bases[step["kernel"]] + n) for line in range(first, last + 1) for n in step["statements"]}
@@ -107,8 +109,17 @@ def check(page_path, data_path, *wanted):
         for n, s in enumerate(data["statements"]):
             assert (n in about) == (number in s["decisions"]), f"decision {number} and statement {n}"
     assert len(page.decisions) == len(told["decisions"])
+
+    # Every box of the timelines is drawn, and lines whose statement waits say how long.
+    boxes = [(bases[n] + b["statement"], b["lane"], b.get("waits", False)) for n, k in enumerate(told["kernels"]) for b in k["timeline"]["boxes"]]
+    assert page.boxes == boxes, "a box of a timeline is missing"
+    for line in page.lines["code"].values():
+        stall = statements[line["about"][0]].get("stall") if line["about"] else None
+        assert ("stalls" in line["class"].split()) == bool(stall and stall["clocks"]), line["text"]
+        assert not stall or f"predicted to wait {stall['clocks']} clocks" in line["title"] or not stall["clocks"]
     tables = sum(len(d["tables"]) for d in told["decisions"])
-    assert page.figures == tables + sum(1 for k in told["kernels"] if k["shared"]), "a figure is missing"
+    drawn = sum(bool(k["shared"]) + bool(k["timeline"]["boxes"]) for k in told["kernels"])
+    assert page.figures == tables + drawn, "a figure is missing"
     return linked
 
 

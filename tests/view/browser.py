@@ -72,6 +72,40 @@ def decisions(browser, page):
     assert any(browser.run(f"document.getElementById({line!r}).textContent.includes('Allocate')") for line in marked(browser)["code"])
 
 
+def timeline(browser, page):
+    """By mouse and by arrows: a box chooses its statement, and a line the boxes of its own."""
+    browser.open(page)
+    assert not browser.run("document.querySelector('#times').offsetHeight"), "the timeline is open from the start"
+    browser.press("t")
+    assert browser.run("!document.querySelector('#times').hidden && document.activeElement.className === 'strip'")
+    assert "Predicted" in browser.run("document.querySelector('#times figcaption').textContent")
+    seen = set()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowUp"):
+        browser.press(key)
+        now = browser.run("(b => [b.dataset.lane, b.getAttribute('x')].join())(document.querySelector('rect.now'))")
+        seen.add(now)
+        about = numbers(browser, "rect.now")
+        assert marked(browser)["code"] == expected(browser, about)["code"] != [], f"{key}: other lines are marked"
+        assert in_sight(browser, "code"), "what is marked is out of sight"
+    assert len(seen) >= 5 and {now.split(",")[0] for now in seen} >= {"0", "1"}, f"arrows do not move: {seen}"
+    for _ in range(60):
+        browser.press("ArrowRight")
+    assert browser.run("(() => { const s = document.querySelector('.strip').getBoundingClientRect(), b = document.querySelector('rect.now')"
+                       ".getBoundingClientRect(); return s.left <= b.left && b.left < s.right; })()"), "the chosen box is out of sight"
+    line = line_with(browser, "code", "Compute Exp2 T")
+    browser.click(f"#{line}")
+    about = numbers(browser, f"#{line}")
+    there = browser.run("[...document.querySelectorAll('rect.box.on')].map(b => Number(b.dataset.s))")
+    assert there and set(there) <= set(about), "a line does not mark its boxes"
+    stalled = browser.run("(l => [getComputedStyle(l).backgroundSize, getComputedStyle(l).backgroundImage, l.title])"
+                          "(document.querySelector('#code li.stalls'))")
+    assert "predicted to wait" in stalled[2] and "gradient" in stalled[1], stalled
+    browser.open(page, width=400, height=800)
+    browser.press("t")
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth && document.querySelector('.strip').offsetWidth > 100"), \
+        "the timeline is wider than a narrow screen"
+
+
 def keys(browser, page):
     browser.open(page)
     browser.press("2")
@@ -151,6 +185,7 @@ def without_script(browser, page):
     browser.call("Emulation.setScriptExecutionDisabled", value=False)
     assert browser.run("[...document.querySelectorAll('.pane')].every(p => p.offsetHeight > 100)"), "a text is hidden without a script"
     assert browser.run("document.querySelector('#decisions').offsetHeight") > 0
+    assert browser.run("document.querySelector('#times .strip').offsetHeight") > 0
 
 
 def pictures(browser, page, folder):
@@ -167,6 +202,10 @@ def pictures(browser, page, folder):
         browser.run("document.querySelector('svg.bars, svg.map') && document.querySelector('#below').scrollTo(0, "
                     f"document.querySelector('#{tab} figure').closest('article, section').offsetTop - document.querySelector('#below').offsetTop)")
         browser.picture(os.path.join(folder, name + ".png"))
+    browser.open(page, width=1440, height=820)
+    browser.press("t")
+    browser.click("#" + browser.run("[...document.querySelectorAll('#code li.stalls')].filter(l => l.textContent.includes('Wait S'))[1].id"))
+    browser.picture(os.path.join(folder, "view-timeline.png"))
 
 
 def main(flashtl, folder=None):
@@ -180,7 +219,7 @@ def main(flashtl, folder=None):
         with chrome.Browser(path) as browser:
             panes = mouse(browser, page)
             print("mouse:", ", ".join(panes))
-            for check in (decisions, keys, colours, without_script):
+            for check in (decisions, timeline, keys, colours, without_script):
                 check(browser, page)
                 print(check.__name__.replace("_", " "))
             narrow(browser, page, panes)

@@ -5,9 +5,11 @@
     with flashtl.torch.sdpa():                                    # scaled_dot_product_attention by FlashTL's kernels
         model(x)
     flashtl.torch.register_transformers()                         # attn_implementation="ftl"
+    flashtl.torch.register_diffusers()                            # model.set_attention_backend("ftl")
 """
 from ._attention import attention
+from ._diffusers import register_diffusers
 from ._sdpa import sdpa, why_not
 from ._transformers import register_transformers
 
-__all__ = ["attention", "register_transformers", "sdpa", "why_not"]
+__all__ = ["attention", "register_diffusers", "register_transformers", "sdpa", "why_not"]

@@ -1,23 +1,19 @@
 """transformers: attn_implementation="ftl"."""
-import collections
 import contextlib
 
 import torch
 
 from .. import _again
 from ._attention import attention, is_cast_anywhere
+from ._registered import Registered
 from ._sdpa import why_not
 
 # What changes the meaning of attention, and is not had here: sinks, packed sequences without a mask, pages.
 UNKNOWN = "s_aux", "cu_seq_lens_q", "cache"
 
 
-class Registered:
+class Models(Registered):
     """How many calls were taken, and why others were left to PyTorch."""
-
-    def __init__(self, strict, on, gpu):
-        self.strict, self.on, self.gpu = strict, on, gpu
-        self.taken, self.left = 0, collections.Counter()
 
     def attend(self, module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, softcap=None, **others):
         """As the library calls it: (batch, heads, length, d) tensors; the result is (batch, length, heads, d)."""
@@ -48,9 +44,7 @@ class Registered:
 
     def leave(self, reason, module, query, key, value, mask, dropout, scaling, softcap, others):
         """By PyTorch, with all that hides keys in the mask."""
-        if self.strict:
-            raise ValueError(f"flashtl does not take this call of {type(module).__name__}: {reason}")
-        self.left[reason] += 1
+        self.count_left(reason, type(module).__name__)
         if softcap is None:
             from transformers.integrations.sdpa_attention import sdpa_attention_forward
             return sdpa_attention_forward(module, query, key, value, mask, dropout=dropout, scaling=scaling, is_causal=False, **others)
@@ -123,7 +117,7 @@ def register_transformers(name="ftl", *, strict=False, on=None, gpu=None):
     if "flash" in name:
         raise ValueError(f"'{name}' holds 'flash': transformers takes every such name for FlashAttention's package")
     from transformers import AttentionInterface, AttentionMaskInterface
-    made = Registered(strict, on, gpu)
+    made = Models(strict, on, gpu)
     AttentionInterface.register(name, made.attend)
     AttentionMaskInterface.register(name, mask)
     return made

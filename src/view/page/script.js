@@ -74,6 +74,7 @@
       if (s.passes && s.passes.length) row(list, "written by", s.passes.join(", "));
       if (s.order) row(list, "in order", s.order);
       if (s.counts) row(list, "emulated", counted(s.counts));
+      if (s.stall) row(list, "predicted", "waits " + s.stall.clocks + " clocks in two tiles, " + s.stall.times + " times");
       for (const d of s.decisions) {
         const link = document.createElement("a");
         link.href = "#decision" + d;
@@ -116,7 +117,7 @@
     }
   }
   const go = (element) => choose(element, numbers(element));
-  const line = (event) => event.target.closest("li[data-s], g[data-s]");
+  const line = (event) => event.target.closest("li[data-s], g[data-s], rect[data-s]");
   addEventListener("click", (event) => {
     const element = line(event), title = event.target.closest(".decision h3");
     if (title) choose(null, numbers(title.parentElement));
@@ -153,16 +154,44 @@
     const partner = marked.find((one) => pane(one) === next);
     if (partner) go(partner);
   }
+  /* --- the timeline: from box to box of a lane, from lane to lane at a clock --- */
+  const middle = (box) => box.x.baseVal.value + box.width.baseVal.value / 2;
+  const boxes = (strip, lane) => [...strip.querySelectorAll("rect")].filter((box) => Number(box.dataset.lane) === lane)
+    .sort((a, b) => a.x.baseVal.value - b.x.baseVal.value);
+  const nearest = (all, x) => all.reduce((best, box) => (Math.abs(middle(box) - x) < Math.abs(middle(best) - x) ? box : best), all[0]);
+  function walk(strip, key) {
+    const lanes = [...new Set([...strip.querySelectorAll("rect")].map((box) => Number(box.dataset.lane)))].sort((a, b) => a - b);
+    const at = current && strip.contains(current) ? current : null, lane = at ? lanes.indexOf(Number(at.dataset.lane)) : 0;
+    let next = null;
+    if (!at) next = boxes(strip, lanes[0])[0];
+    else if (key === "ArrowLeft" || key === "ArrowRight") {
+      const own = boxes(strip, lanes[lane]);
+      next = own[own.indexOf(at) + (key === "ArrowRight" ? 1 : -1)];
+    } else {
+      const other = lanes[lane + (key === "ArrowDown" ? 1 : -1)];
+      if (other !== undefined) next = nearest(boxes(strip, other), middle(at));
+    }
+    if (!next) return;
+    go(next);
+    const left = next.x.baseVal.value;
+    if (left < strip.scrollLeft || left + 40 > strip.scrollLeft + strip.clientWidth) strip.scrollLeft = left - strip.clientWidth / 3;
+  }
+
   const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 20, PageUp: -20, Home: -1e6, End: 1e6 };
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const p = focused();
+    const p = focused(), strip = document.activeElement.closest(".strip");
     if (event.key === "Escape") choose(null, []);
     else if (event.key >= "1" && event.key <= "4" && panes[event.key - 1]) {
       show(panes[event.key - 1]);
       panes[event.key - 1].querySelector(".scroll").focus();
     } else if (event.key === "d") open("decisions");
     else if (event.key === "s") open("chosen");
+    else if (event.key === "t") {
+      open("times");
+      const first = document.querySelector(".strip");
+      if (first) first.focus();
+    } else if (strip && event.key.startsWith("Arrow")) walk(strip, event.key);
     else if (p && event.key in steps) step(p, steps[event.key]);
     else if (p && event.key === "ArrowRight") aside(p, 1);
     else if (p && event.key === "ArrowLeft") aside(p, -1);
