@@ -58,7 +58,7 @@ HEAD_DIMS = list(dict.fromkeys(d for row in ROWS if row[0] == "attention" for d 
 def missing_programs():
     """Sketches and odd programs that no row names."""
     apart = re.findall(r'^APART\("([^"]*)"\)$', (ROOT / "src/verify/cases.def").read_text(), re.M)
-    named = {what for what, *_ in ROWS} | set(apart)
+    named = {what for what, *_ in ROWS + CODE_ROWS} | set(apart)
     shipped = {path.stem for path in (ROOT / "sketches").glob("*.tl")}
     odd = {str(path.relative_to(ROOT)) for path in (ROOT / "tests/exec/odd").glob("*.tl")}
     return sorted((shipped | odd) - named)

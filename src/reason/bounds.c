@@ -417,16 +417,6 @@ static bool is_open_walk(const tl_statement *loop, const tiles_span *e) {
     return to->kind == TL_BINARY && to->operator== TL_OVER && tl_expr_equal(to->left, e->length);
 }
 
-/* Whole blocks, as a known length may have them, or one that a table counts in blocks. */
-static bool is_multiple(reason *r, const tl_expr *length, const tl_expr *of) {
-    int64_t size;
-    if (!reason_known(r, of, &size) || size <= 0) return false;
-    tl_linear sum = linear_of(r, length, true);
-    bool is_whole = !sum.is_broken && sum.constant % size == 0;
-    for (int i = 0; i < sum.count && is_whole; i++) is_whole = sum.terms[i].factor % size == 0;
-    return is_whole;
-}
-
 bool bounds_write(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_FOR) continue;
@@ -434,7 +424,10 @@ bool bounds_write(reason *r) {
         str axis = walked_axis(r, tiles, s);
         const tiles_span *extent = axis.length > 0 ? tiles_extent(tiles, axis) : NULL;
         if (!extent || !is_open_walk(s, extent)) continue;
-        bound_loop b = {r, tiles, s, axis, extent, is_multiple(r, extent->length, extent->extent)};
+        int64_t length, size;
+        bool is_divided = reason_known(r, extent->length, &length) &&
+                          reason_known(r, extent->extent, &size) && size > 0 && length % size == 0;
+        bound_loop b = {r, tiles, s, axis, extent, is_divided};
         if (!bound_one(&b)) return false;
     }
     return true;

@@ -6,19 +6,9 @@
 #include "runtime/driver.h"
 
 typedef enum attention_operator {
-    ATTENTION_DENSE,
-    ATTENTION_SPARSE,
-    ATTENTION_VARLEN,
-    ATTENTION_DECODE,
-    ATTENTION_PAGED_DECODE, /* by one kernel */
-    ATTENTION_APPEND,
-    ATTENTION_ROTATE,
-    ATTENTION_NSA_COMPRESS,
-    ATTENTION_NSA_COMPRESSED,
-    ATTENTION_NSA_SCORES,
-    ATTENTION_NSA_CHOOSE,
-    ATTENTION_NSA_UNION,
-    ATTENTION_NSA_GATE
+#define OPERATOR(name, sketch, has_d, has_dv) ATTENTION_##name,
+#include "runtime/operators.def"
+#undef OPERATOR
 } attention_operator;
 
 /* What decides a kernel. Compared as bytes: begun by attention_key_begin, which sets it to zero. */

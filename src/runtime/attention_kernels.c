@@ -123,18 +123,11 @@ static void choose_number(settings *s, bool is_chosen, const char *name, double 
 static const struct {
     const char *name;
     bool has_d, has_dv;
-} operators[] = {[ATTENTION_DENSE] = {"attention", true, true},
-                 [ATTENTION_SPARSE] = {"nsa_selected", true, true},
-                 [ATTENTION_VARLEN] = {"varlen", true, true},
-                 [ATTENTION_DECODE] = {"decode", true, true},
-                 [ATTENTION_APPEND] = {"append", true, true},
-                 [ATTENTION_ROTATE] = {"rotate", true, false},
-                 [ATTENTION_NSA_COMPRESS] = {"nsa_compress", true, false},
-                 [ATTENTION_NSA_COMPRESSED] = {"nsa_compressed", true, true},
-                 [ATTENTION_NSA_SCORES] = {"nsa_scores", true, false},
-                 [ATTENTION_NSA_CHOOSE] = {"nsa_choose", false, false},
-                 [ATTENTION_NSA_UNION] = {"nsa_union", false, false},
-                 [ATTENTION_NSA_GATE] = {"nsa_gate", false, true}};
+} operators[] = {
+#define OPERATOR(name, sketch, has_d, has_dv) {#sketch, has_d, has_dv},
+#include "runtime/operators.def"
+#undef OPERATOR
+};
 
 static ftl_status write_sketch(ftl_context *context, recipe *r) {
     const attention_key *key = r->key;

@@ -627,12 +627,17 @@ def cuda_with_half_a_rescale():
     sketch = run("sketch", "attention", "--softcap", "20")[1]
     code = run("reason", "-", "--gpu", "l40s", "--head-dim", "64", input=sketch)[1]
     lines = run("translate", "-", input=code)[1].splitlines()
-    rescales = [i for i, line in enumerate(lines) if re.search(r"= ftl_multiply\(O_register.*\+ 1\], alpha", line)]
-    if len(rescales) != 2:
+    calls = [i for i, line in enumerate(lines) if re.search(r"\w+\(O_register, alpha\);", line)]
+    if len(calls) != 2:
         sys.exit("expected a loop and its last blocks, each with a maximum that moves")
-    for i in rescales:
-        begin = i if "O_register" in lines[i].split("=")[0] else i - 1             # a long statement has two lines
-        wrong = "\n".join(lines[:begin] + lines[i + 1:])
+    name = re.search(r"(\w+)\(O_register", lines[calls[0]]).group(1)
+    begin = next(i for i, line in enumerate(lines) if f"void {name}(" in line)
+    end = lines.index("}", begin) + 1
+    half = [line.replace(name, "half") for line in lines[begin:end] if "+ 1] = ftl_multiply" not in line]
+    if len(half) != end - begin - 1:
+        sys.exit("expected a function that rescales two elements a line of the loop")
+    for i in calls:
+        wrong = "\n".join(lines[:end] + half + lines[end:i] + [lines[i].replace(name, "half")] + lines[i + 1:])
         dialogue = Dialogue("translate", [fenced(wrong, "cuda")], on="emulator", sketch=sketch, gpu="l40s")
         if dialogue.verdicts and "no CUDA compiler" in json.dumps(dialogue.verdicts[-1]["facts"]):
             sys.exit(77)

@@ -79,7 +79,7 @@ static ftl_attention_tensor dense(uint64_t address, int64_t length, int64_t head
 static ftl_nsa sample(int64_t q_len, int64_t kv_len) {
     ftl_nsa n = FTL_NSA_INIT;
     n.dtype = FTL_F16;
-    n.batch = 2, n.q_len = q_len, n.kv_len = kv_len;
+    n.batch = 2, n.q_len = q_len, n.kv_len = kv_len, n.quad = q_len > 1 ? 4 : 0;
     n.q_heads = 32, n.kv_heads = 2, n.head_dim = 64;
     n.q = dense(Q, q_len, 32, 64), n.o = dense(O, q_len, 32, 64);
     n.k = dense(K, kv_len, 2, 64), n.v = dense(V, kv_len, 2, 64);
