@@ -226,6 +226,22 @@ def block_sparse_where_equal(a):
 
 
 heads = {"Q": normal(1, 2, 77, 64), "K": normal(1, 2, 131, 64), "V": normal(1, 2, 131, 64)}
+def pages_past_the_end(a):
+    """Attention to the keys that a table's pages hold, of each sequence's own length."""
+    page_len, group = a["K_pool"].shape[2], a["Q"].shape[1] // a["K_pool"].shape[1]
+    out = np.zeros(a["Q"].shape)
+    for b, length in enumerate(a["kv_lens"]):
+        k, v = (np.concatenate([a[x][page] for page in a["table"][b]], 1)[:, :length].repeat(group, 0).astype(np.float64) for x in ("K_pool", "V_pool"))
+        s = a["Q"][b].astype(np.float64) @ k.transpose(0, 2, 1)
+        w = np.exp(s - s.max(-1, keepdims=True))
+        out[b] = w / w.sum(-1, keepdims=True) @ v
+    return {"O": out}
+
+
+def pages_clamped(a):
+    return pages_past_the_end(a)
+
+
 def listed_blocks(a):
     """Blocks that are listed as full are seen as a whole, of the others the keys of the same document."""
     q, k, v = wide(a["Q"]), np.repeat(wide(a["K"]), 2, 1), np.repeat(wide(a["V"]), 2, 1)
@@ -293,6 +309,9 @@ CASES = [
      {"scale": 0.25, "d": 64, "dv": 64}),
     (block_sparse_where_equal, {"Q": normal(2, 2, 256, 64), "K": normal(2, 2, 384, 64), "V": normal(2, 2, 384, 64),
                                 "allow": table((1, 0, 1), (0, 1, 1))}, {"scale": 0.25, "d": 64}),
+    *((paged, {"Q": normal(2, 4, 90, 64), "K_pool": normal(12, 2, 16, 64), "V_pool": normal(12, 2, 16, 64),
+               "table": np.arange(12, dtype=np.int32)[::-1].reshape(2, 6).copy(), "kv_lens": np.array([85, 33], np.int32)}, {"d": 64, "dv": 64})
+      for paged in (pages_past_the_end, pages_clamped)),
     (listed_blocks, {"Q": normal(2, 4, 150, 64), "K": normal(2, 2, 141, 64), "V": normal(2, 2, 141, 64), **lists(),
                      "tile_rows": table(64, 64, 22), "document": random.integers(0, 2, 150).astype(np.int32),
                      "document_kv": random.integers(0, 2, 141).astype(np.int32)}, {"scale": 0.25, "d": 64, "dv": 64}),
