@@ -69,15 +69,18 @@ static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {
 
 /* A tile that is asked about: its number is 'factor' times an expression, and 'more'. */
 typedef struct tile_end {
+    const tl_kernel *kernel;
     int64_t size;
     const tl_expr *length;
+    int64_t least; /* of its number; what is below is none, and nothing is copied from there */
 } tile_end;
 
 static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const tile_end *end,
                         int depth);
 
-/* Of a quotient that is rounded: blocks of that size, all of which but the last are whole, or
- * groups of so many tiles as the factor counts.
+/* Of a quotient that is rounded: blocks of that size, all of which but the last are whole, and that
+ * one, too, where the length is a multiple of them; or groups of so many tiles as the factor
+ * counts.
  */
 static bool quotient_ends_within(const tl_expr *e, int64_t factor, int64_t more,
                                  const tile_end *end, int depth) {
@@ -88,20 +91,21 @@ static bool quotient_ends_within(const tl_expr *e, int64_t factor, int64_t more,
                    q->operator== TL_OVER && tl_known_integer(q->right, &known) && known > 0;
     if (!divides) return false;
     bool counts_tiles = factor == 1 && known == end->size;
-    if (counts_tiles && more <= (rounds_up ? -2 : -1) &&
+    bool may_be_cut = rounds_up && !tl_is_multiple(end->kernel, q->left, known);
+    if (counts_tiles && more <= (may_be_cut ? -2 : -1) &&
         is_at_most(q->left, end->length, depth + 1))
         return true;
     return !rounds_up && factor % known == 0 &&
            ends_within(q->left, factor / known, more, end, depth + 1);
 }
 
-/* Does the largest of them end within? Tiles below 0 are none: nothing is copied from there. */
+/* Does the largest of them end within? */
 static bool all_end_within(const tl_expr *e, int64_t factor, int64_t more, const tile_end *end,
                            int depth) {
     int64_t known;
     for (int i = 0; i < e->item_count; i++) {
         bool is_none = tl_known_integer(e->items[i], &known) && known <= NUMBER_MAX &&
-                       factor * known + more < 0;
+                       factor * known + more < end->least;
         if (!is_none && !ends_within(e->items[i], factor, more, end, depth)) return false;
     }
     return true;
@@ -117,7 +121,11 @@ static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const ti
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_LOOP) {
         const tl_statement *loop = e->symbol->statement;
         bool is_plain = loop && loop->kind == TL_FOR && !loop->loop.is_grid_walk;
-        return is_plain && ends_within(loop->loop.to, factor, more - factor, end, depth + 1);
+        tile_end from = *end;
+        if (is_plain && tl_known_integer(loop->loop.from, &known) && known >= 0 &&
+            known <= NUMBER_MAX && factor * known + more > from.least)
+            from.least = factor * known + more;
+        return is_plain && ends_within(loop->loop.to, factor, more - factor, &from, depth + 1);
     }
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
         return e->symbol->value && ends_within(e->symbol->value, factor, more, end, depth + 1);
@@ -167,7 +175,7 @@ static bool walks_whole(const tl_kernel *kernel, const tl_expr *e, int64_t size,
 
 bool tl_is_whole(const tl_kernel *kernel, const tl_statement *s, const tl_expr *at, int64_t size,
                  const tl_expr *length) {
-    tile_end end = {size, length};
+    tile_end end = {.kernel = kernel, .size = size, .length = length};
     return ends_within(at, 1, 0, &end, 0) || walks_whole(kernel, at, size, length) ||
            conditions_end(s, at, &end);
 }

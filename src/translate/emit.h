@@ -133,11 +133,20 @@ typedef struct emit_index {
     emit_value value;
 } emit_index;
 
+/* An element of a table that the text has read into a variable, see once.c. */
+typedef struct emit_read {
+    const tl_expr *element;
+    str name; /* with its subscripts, but that of a pair's elements */
+    bool is_pair;
+} emit_read;
+
 typedef struct emit_scope {
     const emit_index *indices;
     int index_count;
     const emit_shape *frame; /* of the elementwise loop around it; NULL: no tile elements here */
     int element;             /* of a pair: 0 or 1 */
+    const emit_read *reads;  /* what need not be read again */
+    int read_count;
 } emit_scope;
 
 /* --- the translation -------------------------------------------------------------------------- */

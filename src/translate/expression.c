@@ -165,8 +165,29 @@ static bool may_fall_outside(const tl_expr *item, const emit_scope *scope) {
 
 static str inside(emit *t, emit_value at, const tl_expr *extent) {
     emit_value end = emit_integer(t, extent, NULL);
-    return emit_format(t, "(unsigned)(%.*s) < (unsigned)(%.*s)", STR_ARGS(at.text),
-                       STR_ARGS(end.text));
+    const char *type = emit_is_wide(at) ? "(unsigned long long)" : "(unsigned)";
+    return emit_format(t, "%s(%.*s) < %s(%.*s)", type, STR_ARGS(at.text), type, STR_ARGS(end.text));
+}
+
+static emit_value element_value(str text, tl_type type) {
+    return (emit_value){.text = text,
+                        .precedence = VALUES_PRIMARY,
+                        .is_real = type != TL_I32,
+                        .low = INT32_MIN,
+                        .high = INT32_MAX};
+}
+
+/* What has been read already; false: nothing. */
+static bool read_before(emit *t, const tl_expr *e, const emit_scope *scope, emit_value *out) {
+    for (int i = 0; scope && i < scope->read_count; i++) {
+        const emit_read *r = &scope->reads[i];
+        if (!tl_expr_equal(r->element, e)) continue;
+        str name =
+            r->is_pair ? emit_format(t, "%.*s[%d]", STR_ARGS(r->name), scope->element) : r->name;
+        *out = element_value(name, e->symbol->parameter->parameter.type);
+        return true;
+    }
+    return false;
 }
 
 /* An element of a table in global memory; what is outside reads 0. */
@@ -177,6 +198,8 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
                          "only tables that are Inputs can be read here");
         return emit_constant(t, 0);
     }
+    emit_value known;
+    if (read_before(t, e, scope, &known)) return known;
     tl_type type = s->parameter->parameter.type;
     const ftl_plan_tensor *tensor = emit_plan_tensor(t, s->name);
     str text = emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name))), guard = STR("");
@@ -196,12 +219,7 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
                            STR_ARGS(guard), STR_ARGS(text));
     else if (guard.length)
         load = emit_format(t, "(%.*s ? %.*s : 0)", STR_ARGS(guard), STR_ARGS(load));
-    emit_value out = {.text = load,
-                      .precedence = VALUES_PRIMARY,
-                      .is_real = type != TL_I32,
-                      .low = INT32_MIN,
-                      .high = INT32_MAX};
-    return out;
+    return element_value(load, type);
 }
 
 static emit_value named(emit *t, const tl_expr *e, const emit_scope *scope) {

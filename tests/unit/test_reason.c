@@ -721,9 +721,35 @@ static void a_lone_warp_refills_at_once(void **state) {
     }
 }
 
+/* In tiles that do not cross listed blocks, which block and where in it are said by the tile's
+ * number, in each copy of the statement by its own; in others as the sketch says it.
+ */
+static void quotients_are_those_of_the_tile(void **state) {
+    (void)state;
+    for (int columns = 16; columns <= 64; columns *= 2) {
+        answer a;
+        request q = {.sketch = "tests/forms/listed_blocks",
+                     .gpu = "a100",
+                     .dtype = TL_F16,
+                     .pins = {"d=64", "dv=64",
+                              columns == 16   ? "BN=16"
+                              : columns == 32 ? "BN=32"
+                                              : "BN=64"}};
+        ask(&q, &a);
+        assert_int_equal(has(&a, "min(block[b, head, i, j/2]*32 + (s - j/2*32), kv_len - 1)"),
+                         columns == 16);
+        assert_int_equal(has(&a, "min(block[b, head, i, j]*32 + (s - j*32), kv_len - 1)"),
+                         columns == 32);
+        assert_int_equal(has(&a, "min(block[b, head, i, s/32]*32 + s % 32, kv_len - 1)"),
+                         columns == 64);
+        done(&a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_warp_refills_at_once),
+        cmocka_unit_test(quotients_are_those_of_the_tile),
         cmocka_unit_test(blocks_share_long_loops),
         cmocka_unit_test(usual_lengths_decide_sizes),
         cmocka_unit_test(bind_places_tiles),
