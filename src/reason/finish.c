@@ -236,8 +236,9 @@ static void order_tiles(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
         if (s->kind == TL_GRID) grid = s;
     if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
-    bool has_order = false;
+    bool has_order = false, is_listed = false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        is_listed |= walk_is_listed(r, s);
         for (int i = 0; i < grid->grid.count; i++) {
             tl_walk *walk = &grid->grid.items[i];
             int up = walk_direction(r, s, walk->name);
@@ -251,7 +252,8 @@ static void order_tiles(reason *r) {
         }
     }
     if (has_order || grid->grid.count < 2) return;
-    /* All tiles take equally long: those that share what they read follow one another. */
+    /* As far as is known all tiles take equally long: those that share what they read follow one
+     * another. */
     tl_walk *items = arena_array(r->memory, tl_walk, grid->grid.count);
     int count = 0;
     for (int pass = 0; pass < 2; pass++)
@@ -260,8 +262,10 @@ static void order_tiles(reason *r) {
                 items[count++] = grid->grid.items[i];
     grid->grid.items = items;
     reason_decide(r, "order of tiles",
-                  "all tiles take equally long; those of one matrix follow one "
-                  "another, so that what they share is read from the level-2 cache");
+                  "%s; those of one matrix follow one "
+                  "another, so that what they share is read from the level-2 cache",
+                  is_listed ? "a table says how long each tile takes"
+                            : "all tiles take equally long");
 }
 
 bool reason_finish(reason *r) {

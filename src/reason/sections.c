@@ -72,7 +72,8 @@ bool reason_sections(reason *r) {
     const tiles_list *tiles = tiles_read(r);
     int count = 0;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        const tiles_tile *tile = s->kind == TL_COMPUTE ? tiles_find(tiles, edit_target_name(s)) : NULL;
+        const tiles_tile *tile =
+            s->kind == TL_COMPUTE ? tiles_find(tiles, edit_target_name(s)) : NULL;
         if (!tile || s->compute.place.count != tile->axis_count) continue;
         bool is_folded = false;
         for (int axis = 0; axis < tile->axis_count; axis++)

@@ -65,9 +65,11 @@ bool walk_goes_by_tile(reason *r, const tl_statement *copy) {
 /* --- the grid --------------------------------------------------------------------------------- */
 
 static bool has_uneven_tiles(reason *r, const tl_statement *grid, tl_statement *load) {
-    for (tl_statement *s = load->role.body.first; s; s = tl_next(s, load))
+    for (tl_statement *s = load->role.body.first; s; s = tl_next(s, load)) {
+        if (walk_is_listed(r, s)) return true;
         for (int i = 0; i < grid->grid.count; i++)
             if (walk_direction(r, s, grid->grid.items[i].name) != 0) return true;
+    }
     return false;
 }
 

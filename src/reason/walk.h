@@ -23,5 +23,7 @@ bool walk_has_one_slot(const reason *r, str name);
  * or not at all. uneven.c
  */
 int walk_direction(reason *r, const tl_statement *loop, str walk);
+/* Does a table say for each tile how many iterations the loop has? uneven.c */
+bool walk_is_listed(reason *r, const tl_statement *loop);
 
 #endif

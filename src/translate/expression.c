@@ -122,7 +122,22 @@ static bool by_launch(emit *t, const tl_expr *e, emit_value a, emit_value b, emi
     return true;
 }
 
+/* x of `abs(x) % 2`, which is x % 2; NULL: it is something else. */
+static const tl_expr *of_one_parity(const tl_expr *e) {
+    int64_t divisor;
+    bool is_parity =
+        e->operator== TL_MODULO && tl_known_integer(e->right, &divisor) && divisor == 2;
+    return is_parity && e->left->kind == TL_CALL && e->left->function == TL_FUNCTION_ABS
+               ? e->left->items[0]
+               : NULL;
+}
+
 static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
+    const tl_expr *same_parity = of_one_parity(e);
+    if (same_parity) {
+        emit_value v = emit_expression(t, same_parity, scope);
+        if (!v.is_real) return values_modulo(t, v, emit_constant(t, 2));
+    }
     emit_value a = emit_expression(t, e->left, scope), b = emit_expression(t, e->right, scope), out;
     if (e->operator== TL_AND || e->operator== TL_OR) {
         bool is_and = e->operator== TL_AND;

@@ -75,16 +75,17 @@ static void declare_line(once *o, const tl_expr *e) {
     if (!at.unrolled.length) return;
     const ftl_plan_tensor *tensor = emit_plan_tensor(t, e->symbol->name);
     once_line line = {.element = e, .axis = axis};
-    str table = emit_clean(t, e->symbol->name), pointer = emit_format(t, "args.%.*s", STR_ARGS(table));
+    str table = emit_clean(t, e->symbol->name),
+        pointer = emit_format(t, "args.%.*s", STR_ARGS(table));
     line.name = emit_format(t, "%.*s_%d", STR_ARGS(table), ++t->statement_number);
     if (emit_is_wide(at))
         at.same = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %d), -%d)",
                               STR_ARGS(at.same), FAR, FAR);
     emit_text(t, "const int %.*s_from = %.*s;", STR_ARGS(line.name), STR_ARGS(at.same));
     for (int i = 0; i < e->item_count; i++) {
-        emit_value item = i == axis ? emit_named(emit_format(t, "%.*s_from", STR_ARGS(line.name)),
-                                                 -FAR, FAR)
-                                    : index_at(o, e->items[i], 0);
+        emit_value item =
+            i == axis ? emit_named(emit_format(t, "%.*s_from", STR_ARGS(line.name)), -FAR, FAR)
+                      : index_at(o, e->items[i], 0);
         pointer = emit_format(t, "%.*s + %.*s * %.*s", STR_ARGS(pointer),
                               STR_ARGS(emit_within(t, item, VALUES_QUOTIENT)),
                               STR_ARGS(emit_stride(t, tensor, i)));
@@ -109,8 +110,7 @@ static str on_line(const once *o, const once_line *line, int element) {
     str along = index_at(o, line->element->items[line->axis], element).unrolled;
     emit_value extent = emit_integer(t, table->axes->items[line->axis].extent, NULL);
     str at = emit_format(t, "%.*s_at", STR_ARGS(line->name));
-    if (element)
-        at = emit_format(t, "%.*s + %.*s", STR_ARGS(at), STR_ARGS(stride_of(o, line)));
+    if (element) at = emit_format(t, "%.*s + %.*s", STR_ARGS(at), STR_ARGS(stride_of(o, line)));
     return emit_format(
         t, "ftl_load_global_%s_if((unsigned)(%.*s_from + %.*s) < (unsigned)(%.*s), %.*s)",
         emit_type_word(table->parameter->parameter.type), STR_ARGS(line->name), STR_ARGS(along),

@@ -746,10 +746,26 @@ static void quotients_are_those_of_the_tile(void **state) {
     }
 }
 
+/* Where a table says how many blocks a tile walks, whoever is free takes the next tile. */
+static void listed_tiles_are_taken_by_who_is_free(void **state) {
+    (void)state;
+    static const char *const sketches[] = {"sketches/attention", "sketches/block_sparse"};
+    for (int i = 0; i < 2; i++) {
+        answer a;
+        request q = {
+            .sketch = sketches[i], .gpu = "h200", .dtype = TL_F16, .pins = {"d=128", "dv=128"}};
+        ask(&q, &a);
+        assert_int_equal(has(&a, "grid dynamic"), i == 1);
+        assert_int_equal(has(&a, "grid persistent"), i == 0);
+        done(&a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_warp_refills_at_once),
         cmocka_unit_test(quotients_are_those_of_the_tile),
+        cmocka_unit_test(listed_tiles_are_taken_by_who_is_free),
         cmocka_unit_test(blocks_share_long_loops),
         cmocka_unit_test(usual_lengths_decide_sizes),
         cmocka_unit_test(bind_places_tiles),

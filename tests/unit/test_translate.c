@@ -354,6 +354,7 @@ static void elements_are_read_once(void **state) {
                  {"whole[b] < kv", 1},
                  {"column[column[kv]] > q", 4},
                  {"both[q, kv] > 0", 2},
+                 {"abs(row[q] - kv) % 2 == 1", 1},
                  {"select(kv < 3, column[kv], 0) > 0", 2}};
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
         char text[2048];
