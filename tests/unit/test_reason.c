@@ -761,10 +761,35 @@ static void listed_tiles_are_taken_by_who_is_free(void **state) {
     }
 }
 
+/* A box begins at a multiple of 16 bytes of a row: the hardware takes no other. */
+static void boxes_begin_at_units(void **state) {
+    (void)state;
+    for (int offset = 2; offset <= 16; offset += 2)
+        for (int bytes = 1; bytes <= 2; bytes++) {
+            char text[1024];
+            snprintf(text, sizeof text,
+                     "kernel shifted\nInput A (q in q_len, x in 80)\n"
+                     "let B (q in q_len, c in 64) = A[q, c + %d]\nInput K (n in n_len, c in 64)\n"
+                     "Output S f16 (q in q_len, n in n_len)\nCopy B from global to shared\n"
+                     "Copy K from global to shared\nCompute GEMM B, K.T and get S\n"
+                     "Copy S from register to global\n",
+                     offset);
+            answer a;
+            request q = {.sketch = text, .gpu = "h200", .dtype = bytes == 1 ? TL_E4M3 : TL_F16};
+            ask(&q, &a);
+            bool by_box =
+                has(&a, "Copy B (BM, 64) in coordinate [L = q_block] from global to shared by tma");
+            if (offset * bytes % 16) assert_false(a.result.program && by_box);
+            else if (bytes == 2) assert_true(a.result.program && by_box);
+            done(&a);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_warp_refills_at_once),
         cmocka_unit_test(quotients_are_those_of_the_tile),
+        cmocka_unit_test(boxes_begin_at_units),
         cmocka_unit_test(listed_tiles_are_taken_by_who_is_free),
         cmocka_unit_test(blocks_share_long_loops),
         cmocka_unit_test(usual_lengths_decide_sizes),
