@@ -11,12 +11,7 @@
 
 #include "tl/boxes.h"
 
-/* The number of whole tiles that the view has, and the tile's own. */
-typedef struct ragged {
-    const char *whole, *at;
-} ragged;
-
-static bool read_ragged(reason *r, const tl_statement *copy, ragged *out) {
+bool warpgroups_read_ragged(reason *r, const tl_statement *copy, warpgroups_ragged *out) {
     tl_box box;
     int64_t rows;
     if (!reason_known(r, copy->copy.shape.items[0], &rows) ||
@@ -39,7 +34,7 @@ static tl_block copy_of(reason *r, const tl_statement *s, const char *atom) {
     return copy;
 }
 
-static void write_both(reason *r, tl_statement *s, const ragged *end) {
+static void write_both(reason *r, tl_statement *s, const warpgroups_ragged *end) {
     const char *before = reason_say(r, "%s < %s", end->at, end->whole);
     const char *after = reason_say(r, "%s >= %s", end->at, end->whole);
     edit_before(r->kernel, s, reason_under(r, before, "a box", copy_of(r, s, "tma")));
@@ -63,9 +58,9 @@ bool reason_boxes(reason *r) {
     if (!load || !warpgroups_copy_views(r)) return true;
     reason_bind_alone(r, &ignored);
     for (tl_statement *s = load->role.body.first, *next; s; s = next) {
-        ragged end;
+        warpgroups_ragged end;
         next = tl_next(s, load);
-        if (!edit_is_fill(s) || !read_ragged(r, s, &end)) continue;
+        if (!edit_is_fill(s) || !warpgroups_read_ragged(r, s, &end)) continue;
         write_both(r, s, &end);
         count++;
     }

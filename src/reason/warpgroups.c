@@ -1,5 +1,6 @@
 #include "reason/warpgroups.h"
 
+#include "reason/pair.h"
 #include "tl/boxes.h"
 
 enum {
@@ -8,7 +9,7 @@ enum {
     REGISTERS_MOST = 240,
     LOAD_REGISTERS = 40,
     LOAD_REGISTERS_OF_MANY = 32,  /* where three warpgroups compute */
-    LOAD_REGISTERS_LEAST = 24,    /* where sums have two places: the most for the others */
+    LOAD_REGISTERS_LEAST = 24,    /* where sums have two places, or two share rows */
     LOAD_REGISTERS_OF_VIEWS = 96, /* beside one warpgroup, which cannot have all of the others */
     ROWS_MOST = 256,              /* of a tile */
     BOXES_MOST = 16,              /* of a tile whose rows lie in several pages */
@@ -32,16 +33,46 @@ int warpgroups_load_registers(const reason *r, int64_t count) {
     return tiles_multiplies_bytes(r->kernel) ? LOAD_REGISTERS_LEAST : LOAD_REGISTERS;
 }
 
-int warpgroups_math_registers(const reason *r, int64_t count) {
-    int64_t all = r->target->registers / WARPGROUP_THREADS - warpgroups_load_registers(r, count);
-    int64_t own = all / count / REGISTER_UNIT * REGISTER_UNIT;
+static int share_of(const reason *r, int load, int64_t count) {
+    int64_t own = (r->target->registers / WARPGROUP_THREADS - load) / count / REGISTER_UNIT;
+    own *= REGISTER_UNIT;
     return (int)(own < REGISTERS_MOST ? own : REGISTERS_MOST);
 }
 
+int warpgroups_math_registers(const reason *r, int64_t count) {
+    return share_of(r, warpgroups_load_registers(r, count), count);
+}
+
+int warpgroups_paired_load_registers(void) {
+    return LOAD_REGISTERS_LEAST;
+}
+
+int warpgroups_paired_registers(const reason *r) {
+    return share_of(r, LOAD_REGISTERS_LEAST, PAIR);
+}
+
+/* The first role of warpgroups, and how many there are. */
+static tl_statement *find_roles(const tl_kernel *kernel, int *count) {
+    tl_statement *first = NULL;
+    *count = 0;
+    for (tl_statement *s = kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_ROLE || !s->role.is_warpgroups) continue;
+        if (!first) first = s;
+        ++*count;
+    }
+    return first;
+}
+
+bool warpgroups_are_paired(const tl_kernel *kernel) {
+    int count;
+    find_roles(kernel, &count);
+    return count == PAIR;
+}
+
 tl_statement *warpgroups_role(const tl_kernel *kernel) {
-    for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ROLE && s->role.is_warpgroups) return s;
-    return NULL;
+    int count;
+    tl_statement *first = find_roles(kernel, &count);
+    return count == 1 ? first : NULL;
 }
 
 /* --- may a kernel be of this class? ----------------------------------------------------------- */

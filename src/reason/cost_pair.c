@@ -1,0 +1,39 @@
+/* What two warpgroups that share rows take, for the cost model of warpgroups. */
+#include "reason/cost_model.h"
+#include "reason/pair.h"
+
+static int index_of(const cost_model *m, str name) {
+    const place_role *role = place_find(&m->plan, name);
+    return role ? (int)(role - m->plan.roles) : -1;
+}
+
+void cost_read_pair(cost_model *m) {
+    pair_form form;
+    m->may_pair = !pair_read(m->r->kernel, &form);
+    for (int i = 0; m->may_pair && i < PAIR; i++) {
+        int sum = index_of(m, edit_target_name(form.tails[i]));
+        m->may_pair = sum >= 0;
+        if (sum >= 0) m->is_pair_sum[sum] = true;
+    }
+    for (int i = 0; m->may_pair && i < form.head_count; i++) {
+        int left = index_of(m, edit_operand_name(form.heads[i], 0));
+        if (left >= 0 && pair_holds_left(&form, i)) m->is_pair_held[left] = true;
+    }
+}
+
+bool cost_is_pair_held(const cost_model *m, const cost_choice *c, int tile) {
+    return c->is_paired && m->is_pair_held[tile];
+}
+
+double cost_pair_bytes(const cost_model *m, const cost_choice *c) {
+    for (int i = 0; c->is_paired && i < m->item_count; i++)
+        if (m->items[i].kind == COST_PRODUCT) /* the first one makes scores */
+            return (double)pair_exchange_bytes((int64_t)cost_value(c, m->items[i].a),
+                                               (int64_t)cost_value(c, m->items[i].b));
+    return 0;
+}
+
+/* Each has one of the two sums. */
+double cost_pair_registers(const cost_model *m, const cost_choice *c, int tile, double own) {
+    return c->is_paired && m->is_pair_sum[tile] ? own / PAIR : own;
+}
