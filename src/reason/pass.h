@@ -83,6 +83,11 @@ void reason_copy_parts(reason *r);
 /* Gives a tile that is changed before products take it a name of its own. versions.c */
 void reason_name_versions(reason *r);
 
+/* Copies keys whose first columns are the values in parts, where two warpgroups share their sums.
+ * halve.c
+ */
+void reason_halve(reason *r);
+
 /* Factors of operands of 8 bits go past the products. scales.c */
 void reason_scales(reason *r);
 
