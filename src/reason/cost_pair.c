@@ -10,7 +10,7 @@ static int index_of(const cost_model *m, str name) {
 void cost_read_pair(cost_model *m) {
     pair_form form;
     m->may_pair = !pair_read(m->r->kernel, &form);
-    for (int i = 0; m->may_pair && i < PAIR; i++) {
+    for (int i = 0; m->may_pair && i < form.tail_count; i++) {
         int sum = index_of(m, edit_target_name(form.tails[i]));
         m->may_pair = sum >= 0;
         if (sum >= 0) m->is_pair_sum[sum] = true;
@@ -33,7 +33,7 @@ double cost_pair_bytes(const cost_model *m, const cost_choice *c) {
     return 0;
 }
 
-/* Each has one of the two sums. */
+/* Each has half of the sums. */
 double cost_pair_registers(const cost_model *m, const cost_choice *c, int tile, double own) {
     return c->is_paired && m->is_pair_sum[tile] ? own / PAIR : own;
 }

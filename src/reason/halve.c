@@ -12,7 +12,7 @@
 #include "reason/linear.h"
 #include "reason/warpgroups.h"
 
-enum { PARTS = PAIR + 1 };
+enum { SUMS = PAIR * 2, PARTS = SUMS + 1 };
 
 typedef struct halving {
     reason *r;
@@ -71,10 +71,10 @@ static bool columns_of(const halving *h, const tl_statement *copy, int64_t *colu
 
 /* Lengths that products of warpgroups take, of tiles that fit with blocks of 16 keys. */
 static bool fits(const halving *h) {
-    int64_t half = h->width / PAIR, step = WARPGROUP_STEP_BYTES / 2, of_x, of_y;
+    int64_t step = WARPGROUP_STEP_BYTES / 2, of_x, of_y;
     int64_t least = 2 * (WARPGROUP_ROWS * h->width + PAIR * step * h->depth) +
                     pair_exchange_bytes(WARPGROUP_ROWS, step);
-    return h->width > ATOM_WIDTH_MAX && half <= ATOM_WIDTH_MAX && h->width % (PAIR * step) == 0 &&
+    return h->width > ATOM_WIDTH_MAX && h->width <= PAIR * ATOM_WIDTH_MAX && h->width % (SUMS * step) == 0 &&
            h->depth >= h->width && (h->depth - h->width) % step == 0 &&
            least <= h->r->target->block_shared && columns_of(h, h->x, &of_x) && of_x == h->depth &&
            columns_of(h, h->y, &of_y) && of_y == h->width;
@@ -141,7 +141,7 @@ static bool are_first_columns(const halving *h) {
 static const char *write_view(halving *h, tl_statement *at, str of, const tl_axes *axes, int part) {
     reason *r = h->r;
     const char *name = reason_fresh_z(r, "%.*s_%d", STR_ARGS(of), part + 1);
-    const char *column = part < PAIR ? h->inside : h->beside;
+    const char *column = part < SUMS ? h->inside : h->beside;
     str indices = {"", 0}, shows = {"", 0};
     for (int i = 0; i < axes->count; i++) {
         bool is_last = i == axes->count - 1;
@@ -149,14 +149,15 @@ static const char *write_view(halving *h, tl_statement *at, str of, const tl_axe
         str index = tl_axis_index(axes, i);
         const char *joint = i == axes->matrix && axes->has_semicolon ? "; " : ", ";
         if (is_last)
-            reason_list(r, &indices, joint, "%s in %s", column, part < PAIR ? h->half : h->rest);
+            reason_list(r, &indices, joint, "%s in %s", column, part < SUMS ? h->half : h->rest);
         else if (axis->is_bare) reason_list(r, &indices, joint, "%.*s", STR_ARGS(index));
         else
             reason_list(r, &indices, joint, "%.*s in %s", STR_ARGS(index),
                         edit_text(r->memory, axis->extent));
-        if (is_last)
-            reason_list(r, &shows, ", ", part == 0 ? "%s%s%s" : "%s%s + %s",
-                        part == 0 ? "" : part == 1 ? "" : "2*", part == 0 ? "" : h->half, column);
+        const char *begin = part == 0   ? ""
+                            : part == 1 ? reason_say(r, "%s + ", h->half)
+                                        : reason_say(r, "%d*%s + ", part, h->half);
+        if (is_last) reason_list(r, &shows, ", ", "%s%s", begin, column);
         else reason_list(r, &shows, ", ", "%.*s", STR_ARGS(index));
     }
     reason_before(r, at, "let %s (%.*s) = %.*s[%.*s]", name, STR_ARGS(indices), STR_ARGS(of),
@@ -190,21 +191,21 @@ static void write_copies(halving *h, tl_statement *copy, int count, const char *
 
 static void write_parts(halving *h) {
     reason *r = h->r;
-    const char *x[PARTS], *k[PARTS], *y[PAIR];
-    int count = h->depth > h->width ? PARTS : PAIR;
+    const char *x[PARTS], *k[PARTS], *y[SUMS];
+    int count = h->depth > h->width ? PARTS : SUMS;
     write_views(h, h->x, count, x);
     write_views(h, h->k, count, k);
-    write_views(h, h->y, PAIR, y);
+    write_views(h, h->y, SUMS, y);
     write_copies(h, h->x, count, x);
     write_copies(h, h->k, count, k);
-    write_copies(h, h->y, PAIR, y);
+    write_copies(h, h->y, SUMS, y);
     edit_remove(r->kernel, h->v);
     edit_remove_let(r->kernel, edit_copied_tensor(h->v));
     str scores = edit_target_name(h->head), weights = edit_operand_name(h->tail, 0);
     for (int i = 0; i < count; i++)
         reason_before(r, h->head, "Compute GEMM %s, %s.T and %s %.*s", x[i], k[i],
                       i == 0 ? "get" : "accumulate", STR_ARGS(scores));
-    for (int i = 0; i < PAIR; i++)
+    for (int i = 0; i < SUMS; i++)
         reason_before(r, h->tail, "Compute GEMM %.*s, %s and accumulate %s", STR_ARGS(weights),
                       k[i], y[i]);
     edit_remove(r->kernel, h->head);
@@ -224,7 +225,7 @@ void reason_halve(reason *r) {
     h.beside = reason_fresh_z(r, "x");
     bool has_rest = h.depth > h.width;
     reason_before(r, first_action(r->kernel), has_rest ? "let %s = %lld, %s = %lld" : "let %s = %lld",
-                  h.half, (long long)(h.width / PAIR), h.rest, (long long)(h.depth - h.width));
+                  h.half, (long long)(h.width / SUMS), h.rest, (long long)(h.depth - h.width));
     write_parts(&h);
     reason_decide(r, "parts",
                   "%.*s is the first %lld of %lld columns of %.*s: it is copied once, in parts, and "

@@ -32,14 +32,14 @@ static const char *add_head(pair_form *form, tl_statement *s) {
     return NULL;
 }
 
-static const char *add_tail(pair_form *form, tl_statement *s, int *count) {
-    const tl_statement *first = form->tails[0];
-    if (*count == PAIR) return "it has more than two sums";
+static const char *add_tail(pair_form *form, tl_statement *s) {
+    if (form->tail_count == PAIR_TAILS_MAX) return "it has too many sums";
     if (s->compute.target_kind != TL_ACCUMULATE) return "a product of weights starts a sum";
-    if (first && (!str_equal(edit_operand_name(s, 0), edit_operand_name(first, 0)) ||
-                  adds_to(s, edit_target_name(first))))
-        return "its last products are not of the same weights into two sums";
-    form->tails[(*count)++] = s;
+    for (int i = 0; i < form->tail_count; i++)
+        if (!str_equal(edit_operand_name(s, 0), edit_operand_name(form->tails[i], 0)) ||
+            adds_to(s, edit_target_name(form->tails[i])))
+            return "its last products are not of the same weights into sums of their own";
+    form->tails[form->tail_count++] = s;
     return NULL;
 }
 
@@ -47,26 +47,30 @@ const char *pair_read(const tl_kernel *kernel, pair_form *form) {
     *form = (pair_form){0};
     const char *why = find_loop(kernel, form);
     bool has_elements = false;
-    int tails = 0;
     for (tl_statement *s = why ? NULL : form->loop->loop.body.first; s && !why; s = s->next) {
         if (edit_is_product(s) && !has_elements) why = add_head(form, s);
-        else if (edit_is_product(s)) why = add_tail(form, s, &tails);
+        else if (edit_is_product(s)) why = add_tail(form, s);
         else if (s->kind == TL_LET || s->kind == TL_FOR) why = "its loop has constants or loops";
-        else if (!edit_is_fill(s) && tails > 0) why = "something follows its last products";
+        else if (!edit_is_fill(s) && form->tail_count > 0) why = "something follows its last products";
         else if (!edit_is_fill(s)) has_elements = true;
     }
-    return why ? why : tails < PAIR ? "it has fewer than two sums" : NULL;
+    bool is_even = form->tail_count > 0 && form->tail_count % PAIR == 0;
+    return why ? why : is_even ? NULL : "its sums cannot be halved";
 }
 
-int pair_tail_of(const pair_form *form, int head) {
+int pair_side(const pair_form *form, int tail) {
+    return tail / (form->tail_count / PAIR);
+}
+
+int pair_side_of(const pair_form *form, int head) {
     str right = edit_operand_name(form->heads[head], 1);
-    for (int i = 0; i < PAIR; i++)
-        if (str_equal(edit_operand_name(form->tails[i], 1), right)) return i;
+    for (int i = 0; i < form->tail_count; i++)
+        if (str_equal(edit_operand_name(form->tails[i], 1), right)) return pair_side(form, i);
     return -1;
 }
 
 bool pair_holds_left(const pair_form *form, int head) {
-    return form->head_count > 1 && pair_tail_of(form, head) < 0;
+    return form->head_count > 1 && pair_side_of(form, head) < 0;
 }
 
 int64_t pair_exchange_bytes(int64_t rows, int64_t columns) {
@@ -87,7 +91,7 @@ bool reason_pair(reason *r) {
     reason_forget_stages(r);
     if (!pair_write(r, math, &form)) return false;
     reason_decide(r, "pair",
-                  "two warpgroups share %d rows: each has one of the two sums and makes the "
+                  "two warpgroups share %d rows: each has half of the sums and makes the "
                   "weights of every other block, which the other gets through shared memory: each "
                   "block is copied once, and its scores are computed once",
                   WARPGROUP_ROWS);

@@ -37,17 +37,17 @@ static bool read_tiles(pairing *p) {
             return reason_stuck(p->r, s, "two warpgroups share at most %d tiles of a loop",
                                 PAIR_TILES_MAX);
         pair_tile *t = &p->tiles[p->tile_count++];
-        *t = (pair_tile){.fill = s, .tail = -1};
+        *t = (pair_tile){.fill = s, .side = -1};
         for (int i = 0; i < p->form->head_count; i++)
             t->is_head = t->is_head || takes_right(p->form->heads[i], s);
-        for (int i = 0; i < PAIR; i++)
-            if (takes_right(p->form->tails[i], s)) t->tail = i;
+        for (int i = 0; i < p->form->tail_count; i++)
+            if (takes_right(p->form->tails[i], s)) t->side = pair_side(p->form, i);
         name_slots(p, t->slots, edit_target_name(s));
     }
     bool are_known = true;
     for (int i = 0; i < p->form->head_count; i++)
         are_known = are_known && pair_find_tile(p, edit_operand_name(p->form->heads[i], 1));
-    for (int i = 0; i < PAIR; i++)
+    for (int i = 0; i < p->form->tail_count; i++)
         are_known = are_known && pair_find_tile(p, edit_operand_name(p->form->tails[i], 1));
     return are_known ||
            reason_stuck(p->r, p->form->loop,
@@ -72,7 +72,7 @@ static void read_registers(pairing *p) {
         for (int i = 0; i < s->allocate.name_count; i++) {
             str name = s->allocate.names[i];
             bool is_sum = false;
-            for (int k = 0; k < PAIR; k++)
+            for (int k = 0; k < p->form->tail_count; k++)
                 is_sum = is_sum ||
                          str_equal(edit_bare(edit_target_name(p->form->tails[k])), name);
             if (s->allocate.shape.count == 2 && !is_sum) names_add(memory, &p->matrices, name);
@@ -81,10 +81,10 @@ static void read_registers(pairing *p) {
     }
 }
 
-/* The sum that one of the names is; -1: none. */
-static int sum_among(const pairing *p, const names *all) {
-    for (int i = 0; i < PAIR; i++)
-        if (names_have(all, edit_target_name(p->form->tails[i]))) return i;
+/* Whose sum one of the names is; -1: none is one. */
+static int side_among(const pairing *p, const names *all) {
+    for (int i = 0; i < p->form->tail_count; i++)
+        if (names_have(all, edit_target_name(p->form->tails[i]))) return pair_side(p->form, i);
     return -1;
 }
 
@@ -99,10 +99,10 @@ static bool classify(pairing *p, pair_element *e) {
     names_add_uses(p->r->memory, e->s, &uses, &writes);
     for (int i = 0; i < writes.count; i++) names_add(p->r->memory, &uses, writes.items[i]);
     bool is_of_block = names_meet(&uses, &p->matrices), is_plain = e->s->kind == TL_COMPUTE;
-    e->sum = sum_among(p, &uses);
+    e->side = side_among(p, &uses);
     if (!is_of_block && edit_mentions(e->s, p->form->loop->loop.name) > 0)
         return reason_stuck(p->r, e->s, "two warpgroups share rows whose values know no block");
-    if (e->sum >= 0) {
+    if (e->side >= 0) {
         e->kind = PAIR_SUM;
         return (is_plain && !is_of_block) ||
                reason_stuck(p->r, e->s,

@@ -36,11 +36,11 @@ static void put_copy(pairing *p, tl_block *to, const pair_tile *tile, int parity
     edit_join(to, one);
 }
 
-/* Those of one parity that belong to a sum; -1: to scores alone. */
-static void put_copies(pairing *p, tl_block *to, int tail, int parity, const char *pair_number,
+/* Those of one parity whose values are in sums of that side; -1: that are no values. */
+static void put_copies(pairing *p, tl_block *to, int side, int parity, const char *pair_number,
                        const char *atom) {
     for (int i = 0; i < p->tile_count; i++)
-        if (p->tiles[i].tail == tail) put_copy(p, to, &p->tiles[i], parity, pair_number, atom);
+        if (p->tiles[i].side == side) put_copy(p, to, &p->tiles[i], parity, pair_number, atom);
 }
 
 /* All of a block, in the order of use by the one that makes its weights. */
@@ -55,7 +55,7 @@ static tl_block block_copies(pairing *p, int parity, const char *pair_number, co
 /* Pairs of whole blocks, in the order in which the two give slots back. */
 static tl_block pair_copies(pairing *p, const char *pairs) {
     static const struct {
-        int tail, parity;
+        int side, parity;
     } order[] = {{-1, 0}, {0, 0}, {-1, 1}, {1, 0}, {1, 1}, {0, 1}};
     const char *i = reason_fresh_z(p->r, "i");
     tl_block loop = tl_quote(
@@ -63,7 +63,7 @@ static tl_block pair_copies(pairing *p, const char *pairs) {
         pairs);
     tl_block body = {0};
     for (size_t k = 0; k < sizeof order / sizeof *order; k++)
-        put_copies(p, &body, order[k].tail, order[k].parity, i, "tma");
+        put_copies(p, &body, order[k].side, order[k].parity, i, "tma");
     edit_append(&loop.first->loop.body, loop.first, body);
     return loop;
 }

@@ -5,13 +5,13 @@
 #include "reason/names.h"
 #include "reason/pair.h"
 
-enum { PAIR_TILES_MAX = PAIR_HEADS_MAX + PAIR };
+enum { PAIR_TILES_MAX = PAIR_HEADS_MAX + PAIR_TAILS_MAX };
 
 /* A tile that the loop copies: a slot for even blocks and one for odd ones, each of its own name. */
 typedef struct pair_tile {
     tl_statement *fill;
     const char *slots[PAIR];
-    int tail;     /* the sum whose product takes it; -1: scores alone */
+    int side;     /* the warpgroup whose sum takes it; -1: scores alone do */
     bool is_head; /* scores do */
 } pair_tile;
 
@@ -20,13 +20,13 @@ typedef enum pair_kind {
     PAIR_OWN,    /* about elements of a block: of the one that makes its weights */
     PAIR_SENT,   /* finds a value of each row in them, which goes to the other */
     PAIR_VALUES, /* of such values alone */
-    PAIR_SUM,    /* changes one of the two sums by them */
+    PAIR_SUM,    /* changes a sum by them */
 } pair_kind;
 
 typedef struct pair_element {
     tl_statement *s;
     pair_kind kind;
-    int sum;                 /* PAIR_SUM: which one */
+    int side;                /* PAIR_SUM: whose */
     bool is_theirs;          /* done for blocks of the other, too */
     const char *slots[PAIR]; /* PAIR_SENT: where even blocks put it, and odd ones */
 } pair_element;

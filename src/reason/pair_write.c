@@ -18,12 +18,17 @@ static const char *const sides[PAIR] = {"left", "right"};
 typedef struct half {
     pairing *p;
     int side;
-    const char *sum; /* Y_register */
+    tl_statement *const *tails; /* the products of its sums */
+    int tail_count;
 } half;
 
 static half half_of(pairing *p, int side) {
-    str sum = edit_target_name(p->form->tails[side]);
-    return (half){p, side, edit_z(p->r->memory, sum)};
+    int count = p->form->tail_count / PAIR;
+    return (half){p, side, p->form->tails + side * count, count};
+}
+
+static const char *sum_of(const half *h, int tail) {
+    return edit_z(h->p->r->memory, edit_target_name(h->tails[tail]));
 }
 
 static tl_statement *put(const half *h, tl_block *to, const tl_statement *s) {
@@ -58,34 +63,36 @@ static void put_head(const half *h, tl_block *to, int number, bool *has_begun) {
     *has_begun = true;
 }
 
-/* Those whose columns are that sum's values, too; -1: no sum's. */
-static void put_heads(const half *h, tl_block *to, int tail, bool *has_begun) {
+/* Those whose columns are values of that side, too; -1: of none. */
+static void put_heads(const half *h, tl_block *to, int side, bool *has_begun) {
     for (int i = 0; i < h->p->form->head_count; i++)
-        if (pair_tail_of(h->p->form, i) == tail) put_head(h, to, i, has_begun);
+        if (pair_side_of(h->p->form, i) == side) put_head(h, to, i, has_begun);
 }
 
-/* The product of a block's weights into this one's sum. */
-static void put_tail(const half *h, tl_block *to, int parity, const char *weights) {
-    const tl_statement *tail = h->p->form->tails[h->side];
+static const pair_tile *values_of(const half *h, int tail) {
+    return pair_find_tile(h->p, edit_operand_name(h->tails[tail], 1));
+}
+
+/* The products of a block's weights into this one's sums. */
+static void put_tails(const half *h, tl_block *to, int parity, const char *weights) {
     arena *memory = h->p->r->memory;
-    const pair_tile *tile = pair_find_tile(h->p, edit_operand_name(tail, 1));
-    if (!tile->is_head || parity != h->side) wait_for(h, to, tile->slots[parity], "it has landed");
-    tl_compute *c = &put(h, to, tail)->compute;
-    if (weights) c->operands[0].value = tl_name_expr(memory, str_from(weights));
-    c->operands[1].value = tl_name_expr(memory, str_from(tile->slots[parity]));
-    c->is_async = true;
+    for (int i = 0; i < h->tail_count; i++) {
+        const pair_tile *tile = values_of(h, i);
+        if (!tile->is_head || parity != h->side)
+            wait_for(h, to, tile->slots[parity], "it has landed");
+        tl_compute *c = &put(h, to, h->tails[i])->compute;
+        if (weights) c->operands[0].value = tl_name_expr(memory, str_from(weights));
+        c->operands[1].value = tl_name_expr(memory, str_from(tile->slots[parity]));
+        c->is_async = true;
+    }
 }
 
-static const char *value_slot(const half *h, int parity) {
-    const pair_tile *tile =
-        pair_find_tile(h->p, edit_operand_name(h->p->form->tails[h->side], 1));
-    return tile->slots[parity];
-}
-
-/* The product of its own last block has landed. */
-static void end_own(const half *h, tl_block *to) {
-    wait_for(h, to, h->sum, "the product of its last block");
-    release(h, to, value_slot(h, h->side));
+/* They have landed. */
+static void end_tails(const half *h, tl_block *to, int parity) {
+    for (int i = 0; i < h->tail_count; i++) {
+        wait_for(h, to, sum_of(h, i), "it has landed");
+        release(h, to, values_of(h, i)->slots[parity]);
+    }
 }
 
 /* --- elements --------------------------------------------------------------------------------- */
@@ -100,11 +107,11 @@ static void receive(const half *h, tl_block *to, const pair_element *e) {
                   slot, slot, name, slot);
 }
 
-/* What the other's block does to rows and to this one's sum. */
+/* What the other's block does to rows and to this one's sums. */
 static void put_theirs(const half *h, tl_block *to) {
     for (int i = 0; i < h->p->elements.count; i++) {
         const pair_element *e = &h->p->elements.items[i];
-        if (!e->is_theirs || (e->kind == PAIR_SUM && e->sum != h->side)) continue;
+        if (!e->is_theirs || (e->kind == PAIR_SUM && e->side != h->side)) continue;
         if (e->kind == PAIR_SENT) receive(h, to, e);
         else put(h, to, e->s);
     }
@@ -137,7 +144,7 @@ static void put_elements(const half *h, tl_block *to) {
     tl_block last = {0};
     for (int i = 0; i < h->p->elements.count; i++) {
         const pair_element *e = &h->p->elements.items[i];
-        if (e->kind == PAIR_SUM && e->sum != h->side) continue;
+        if (e->kind == PAIR_SUM && e->side != h->side) continue;
         put(h, e->kind == PAIR_SUM && may_be_last(h, e) ? &last : to, e->s);
         if (e->kind == PAIR_SENT) send(h, to, e);
         if (makes_weights(h, e))
@@ -156,12 +163,11 @@ static void begin_theirs(const half *h, tl_block *to) {
     const char *weights = h->p->weights[1 - h->side];
     put_theirs(h, to);
     wait_for(h, to, weights, "the other's weights");
-    put_tail(h, to, 1 - h->side, weights);
+    put_tails(h, to, 1 - h->side, weights);
 }
 
 static void end_theirs(const half *h, tl_block *to) {
-    wait_for(h, to, h->sum, "it has landed");
-    release(h, to, value_slot(h, 1 - h->side));
+    end_tails(h, to, 1 - h->side);
     release(h, to, h->p->weights[1 - h->side]);
 }
 
@@ -169,7 +175,7 @@ static tl_block step(const half *h, const char *pair_number, bool is_first, bool
     pairing *p = h->p;
     tl_block all = {0};
     bool has_begun = false;
-    if (!is_first) end_own(h, &all);
+    if (!is_first) end_tails(h, &all, h->side); /* the products of its last block */
     put_heads(h, &all, -1, &has_begun);
     put_heads(h, &all, h->side, &has_begun);
     if (has_theirs) begin_theirs(h, &all);
@@ -177,14 +183,14 @@ static tl_block step(const half *h, const char *pair_number, bool is_first, bool
     if (has_theirs) end_theirs(h, &all);
     wait_for(h, &all, edit_z(p->r->memory, edit_target_name(p->form->heads[0])), "scores");
     for (int i = 0; i < p->tile_count; i++)
-        if (p->tiles[i].is_head && p->tiles[i].tail != h->side)
+        if (p->tiles[i].is_head && p->tiles[i].side != h->side)
             release(h, &all, p->tiles[i].slots[h->side]);
     tl_block elements = {0};
     put_elements(h, &elements);
     peel_put(&elements, p->form->loop->loop.name,
              tl_quote_expr(p->r->memory, "%s", pair_block(p, h->side, pair_number)));
     edit_join(&all, elements);
-    put_tail(h, &all, h->side, NULL);
+    put_tails(h, &all, h->side, NULL);
     return all;
 }
 
@@ -198,7 +204,7 @@ static tl_block steps(const half *h) {
     tl_block loop = tl_quote(r->memory, "for %s = 1:%s\nend", i, own);
     edit_append(&loop.first->loop.body, loop.first, step(h, i, false, true));
     edit_join(&all, loop);
-    end_own(h, &all);
+    end_tails(h, &all, h->side);
     if (!is_left) all = reason_under(r, reason_say(r, "%s > 0", own), "", all);
     tl_block theirs = {0};
     begin_theirs(h, &theirs);
@@ -211,9 +217,19 @@ static tl_block steps(const half *h) {
 
 /* --- before and after ------------------------------------------------------------------------- */
 
+static bool is_of_own(const half *h, tl_statement *s) {
+    for (int i = 0; i < h->tail_count; i++)
+        if (edit_reads(s, edit_target_name(h->tails[i]))) return true;
+    return false;
+}
+
 static bool is_of_other(const half *h, tl_statement *s) {
-    str other = edit_target_name(h->p->form->tails[1 - h->side]);
-    return edit_reads_within(s, other) || edit_writes_within(s, other);
+    half other = half_of(h->p, 1 - h->side);
+    for (int i = 0; i < other.tail_count; i++) {
+        str sum = edit_target_name(other.tails[i]);
+        if (edit_reads_within(s, sum) || edit_writes_within(s, sum)) return true;
+    }
+    return false;
 }
 
 static void put_before(const half *h, tl_block *to) {
@@ -266,7 +282,7 @@ static void put_after(const half *h, tl_block *to) {
     tl_block end = {0};
     for (tl_statement *s = h->p->form->loop->next; s; s = s->next) {
         bool is_shared = s->kind == TL_COPY && s->copy.to == TL_GLOBAL &&
-                         !edit_reads(s, str_from(h->sum)); /* one of the two stores it */
+                         !is_of_own(h, s); /* one of the two stores it */
         if (is_of_other(h, s) || (is_shared && h->side > 0)) continue;
         put(h, &end, s);
         if (s->kind == TL_RESHAPE && names_have(&h->p->partial, s->reshape.what->text))
@@ -289,8 +305,8 @@ static bool is_mentioned(const tl_block *body, str name) {
 /* The role's tiles in registers, as far as the text uses them. */
 static tl_block allocations(const half *h, const tl_block *body) {
     pairing *p = h->p;
-    str own = edit_bare(str_from(h->sum));
-    str other = edit_bare(edit_target_name(p->form->tails[1 - h->side]));
+    str own = edit_bare(edit_target_name(h->tails[0]));
+    half other = half_of(p, 1 - h->side);
     tl_block all = {0};
     for (tl_statement *s = p->math->role.body.first; s; s = s->next) {
         if (s->kind != TL_ALLOCATE) continue;
@@ -299,7 +315,8 @@ static tl_block allocations(const half *h, const tl_block *body) {
         for (int i = 0; i < a->name_count; i++)
             if (is_mentioned(body, a->names[i])) a->names[count++] = a->names[i];
         a->name_count = count;
-        if (a->layout.of) edit_rename_expr(a->layout.of, other, own);
+        for (int i = 0; a->layout.of && i < other.tail_count; i++)
+            edit_rename_expr(a->layout.of, edit_bare(edit_target_name(other.tails[i])), own);
         if (count == 0) tl_remove(&all, all.last);
     }
     return all;
@@ -335,7 +352,7 @@ static tl_block write_half(pairing *p, int side) {
     half h = half_of(p, side);
     reason *r = p->r;
     tl_block role = tl_quote(
-        r->memory, "role %s with 1 warpgroup, %d registers // one sum, and weights of %s blocks\nend",
+        r->memory, "role %s with 1 warpgroup, %d registers // half of the sums, weights of %s blocks\nend",
         sides[side], warpgroups_paired_registers(r), side ? "odd" : "even");
     tl_block body = {0};
     put_before(&h, &body);
