@@ -62,8 +62,8 @@ struct cost_model {
     /* A Mask leaves each tile of so many rows more blocks than the one before. */
     bool is_triangular;
     cost_extent triangle_rows;
-    bool is_guarded;              /* the running maximum moves only when it must */
-    bool may_pair;                /* warpgroups: two may share rows */
+    bool is_guarded; /* the running maximum moves only when it must */
+    bool may_pair;   /* warpgroups: two may share rows */
     bool is_pair_sum[COST_TILES_MAX], is_pair_held[COST_TILES_MAX]; /* then; see pair.h */
     bool is_loose;                /* warpgroups: a result leaves from registers, by decision */
     bool uses_indices, is_curved; /* in elementwise operands; see check_elements */

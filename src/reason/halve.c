@@ -16,9 +16,9 @@ enum { SUMS = PAIR * 2, PARTS = SUMS + 1 };
 
 typedef struct halving {
     reason *r;
-    tl_statement *head, *tail;     /* GEMM X, K.T and get S; GEMM S, V and accumulate Y */
-    tl_statement *x, *k, *v, *y;   /* the Copies */
-    int64_t width, depth;          /* columns of values, of keys */
+    tl_statement *head, *tail;   /* GEMM X, K.T and get S; GEMM S, V and accumulate Y */
+    tl_statement *x, *k, *v, *y; /* the Copies */
+    int64_t width, depth;        /* columns of values, of keys */
     const char *half, *rest, *inside, *beside; /* lengths of parts; indices of their columns */
 } halving;
 
@@ -74,10 +74,11 @@ static bool fits(const halving *h) {
     int64_t step = WARPGROUP_STEP_BYTES / 2, of_x, of_y;
     int64_t least = 2 * (WARPGROUP_ROWS * h->width + PAIR * step * h->depth) +
                     pair_exchange_bytes(WARPGROUP_ROWS, step);
-    return h->width > ATOM_WIDTH_MAX && h->width <= PAIR * ATOM_WIDTH_MAX && h->width % (SUMS * step) == 0 &&
-           h->depth >= h->width && (h->depth - h->width) % step == 0 &&
-           least <= h->r->target->block_shared && columns_of(h, h->x, &of_x) && of_x == h->depth &&
-           columns_of(h, h->y, &of_y) && of_y == h->width;
+    return h->width > ATOM_WIDTH_MAX && h->width <= PAIR * ATOM_WIDTH_MAX &&
+           h->width % (SUMS * step) == 0 && h->depth >= h->width &&
+           (h->depth - h->width) % step == 0 && least <= h->r->target->block_shared &&
+           columns_of(h, h->x, &of_x) && of_x == h->depth && columns_of(h, h->y, &of_y) &&
+           of_y == h->width;
 }
 
 /* --- are values the keys' first columns? ------------------------------------------------------ */
@@ -88,8 +89,8 @@ static bool known_length(reason *r, const tl_expr *e, int64_t *value) {
     bool is_floor = e->kind == TL_CALL && e->function == TL_FUNCTION_FLOOR &&
                     e->items[0]->kind == TL_BINARY && e->items[0]->operator== TL_OVER;
     if (!is_floor) return reason_known(r, e, value);
-    if (!reason_known(r, e->items[0]->left, &over) || !reason_known(r, e->items[0]->right, &under) ||
-        over < 0 || under <= 0)
+    if (!reason_known(r, e->items[0]->left, &over) ||
+        !reason_known(r, e->items[0]->right, &under) || over < 0 || under <= 0)
         return false;
     *value = over / under;
     return true;
@@ -102,7 +103,8 @@ static const tl_expr *shown(const halving *h, str name, const char *column) {
     reason *r = h->r;
     tl_binding *view = edit_find_let(r->kernel, name, NULL);
     const tl_axes *axes = tiles_tensor(r->kernel, name);
-    if (!view || view->value->kind != TL_ELEMENT || edit_find_let(r->kernel, view->value->text, NULL))
+    if (!view || view->value->kind != TL_ELEMENT ||
+        edit_find_let(r->kernel, view->value->text, NULL))
         return NULL;
     const tl_expr *e = view->value;
     for (int i = 0; i < axes->count; i++) {
@@ -214,9 +216,9 @@ static void write_parts(halving *h) {
 
 void reason_halve(reason *r) {
     halving h = {.r = r};
-    if (!r->target || !gpu_has(r->target, GPU_FEATURE_wgmma) ||
-        reason_decided(r, 1, "pair") == 0 || !find_products(&h) || !find_copies(&h) ||
-        !columns_of(&h, h.v, &h.width) || !columns_of(&h, h.k, &h.depth) || !fits(&h))
+    if (!r->target || !gpu_has(r->target, GPU_FEATURE_wgmma) || reason_decided(r, 1, "pair") == 0 ||
+        !find_products(&h) || !find_copies(&h) || !columns_of(&h, h.v, &h.width) ||
+        !columns_of(&h, h.k, &h.depth) || !fits(&h))
         return;
     h.inside = reason_fresh_z(r, "w");
     if (!are_first_columns(&h)) return;
@@ -224,12 +226,14 @@ void reason_halve(reason *r) {
     h.rest = reason_fresh_z(r, "rest");
     h.beside = reason_fresh_z(r, "x");
     bool has_rest = h.depth > h.width;
-    reason_before(r, first_action(r->kernel), has_rest ? "let %s = %lld, %s = %lld" : "let %s = %lld",
-                  h.half, (long long)(h.width / SUMS), h.rest, (long long)(h.depth - h.width));
+    reason_before(r, first_action(r->kernel),
+                  has_rest ? "let %s = %lld, %s = %lld" : "let %s = %lld", h.half,
+                  (long long)(h.width / SUMS), h.rest, (long long)(h.depth - h.width));
     write_parts(&h);
-    reason_decide(r, "parts",
-                  "%.*s is the first %lld of %lld columns of %.*s: it is copied once, in parts, and "
-                  "two sums have half of its columns each",
-                  STR_ARGS(edit_copied_tensor(h.v)), (long long)h.width, (long long)h.depth,
-                  STR_ARGS(edit_copied_tensor(h.k)));
+    reason_decide(
+        r, "parts",
+        "%.*s is the first %lld of %lld columns of %.*s: it is copied once, in parts, and "
+        "two sums have half of its columns each",
+        STR_ARGS(edit_copied_tensor(h.v)), (long long)h.width, (long long)h.depth,
+        STR_ARGS(edit_copied_tensor(h.k)));
 }

@@ -25,8 +25,7 @@ static const char *find_loop(const tl_kernel *kernel, pair_form *form) {
 static const char *add_head(pair_form *form, tl_statement *s) {
     if (form->head_count == PAIR_HEADS_MAX) return "scores are the sum of too many products";
     bool is_first = form->head_count == 0;
-    if (is_first ? s->compute.target_kind != TL_GET
-                 : !adds_to(s, edit_target_name(form->heads[0])))
+    if (is_first ? s->compute.target_kind != TL_GET : !adds_to(s, edit_target_name(form->heads[0])))
         return "its first products do not add up to scores";
     form->heads[form->head_count++] = s;
     return NULL;
@@ -51,7 +50,8 @@ const char *pair_read(const tl_kernel *kernel, pair_form *form) {
         if (edit_is_product(s) && !has_elements) why = add_head(form, s);
         else if (edit_is_product(s)) why = add_tail(form, s);
         else if (s->kind == TL_LET || s->kind == TL_FOR) why = "its loop has constants or loops";
-        else if (!edit_is_fill(s) && form->tail_count > 0) why = "something follows its last products";
+        else if (!edit_is_fill(s) && form->tail_count > 0)
+            why = "something follows its last products";
         else if (!edit_is_fill(s)) has_elements = true;
     }
     bool is_even = form->tail_count > 0 && form->tail_count % PAIR == 0;

@@ -1,9 +1,9 @@
 /* Two warpgroups that share 64 rows.
  *
  * Sums of more columns than a thread has registers for are several tiles, each a product's of the
- * same weights. Each warpgroup has half of them, makes the weights of every other block of the loop,
- * and hands them to the other through shared memory: so each block is copied once and each of its
- * scores computed once, and one multiplies while the other computes on elements. `let pair = 1`
+ * same weights. Each warpgroup has half of them, makes the weights of every other block of the
+ * loop, and hands them to the other through shared memory: so each block is copied once and each of
+ * its scores computed once, and one multiplies while the other computes on elements. `let pair = 1`
  * says it until pass pair has written the two roles.
  */
 #ifndef FLASHTL_REASON_PAIR_H

@@ -73,8 +73,7 @@ static void read_registers(pairing *p) {
             str name = s->allocate.names[i];
             bool is_sum = false;
             for (int k = 0; k < p->form->tail_count; k++)
-                is_sum = is_sum ||
-                         str_equal(edit_bare(edit_target_name(p->form->tails[k])), name);
+                is_sum = is_sum || str_equal(edit_bare(edit_target_name(p->form->tails[k])), name);
             if (s->allocate.shape.count == 2 && !is_sum) names_add(memory, &p->matrices, name);
             if (s->allocate.layout.is_partial) add_part(p, name);
         }
@@ -180,10 +179,10 @@ static void count_blocks(pairing *p) {
     reason *r = p->r;
     const tl_for *loop = &p->form->loop->loop;
     bool is_from_0 = loop->from->kind == TL_INTEGER && loop->from->integer == 0;
-    tl_expr *count = is_from_0 ? loop->to
-                               : tl_quote_expr(r->memory, "%s - %s",
-                                               edit_factor_text(r->memory, loop->to),
-                                               edit_factor_text(r->memory, loop->from));
+    tl_expr *count =
+        is_from_0 ? loop->to
+                  : tl_quote_expr(r->memory, "%s - %s", edit_factor_text(r->memory, loop->to),
+                                  edit_factor_text(r->memory, loop->from));
     p->count = scalar_name(r, count, "count", "blocks of a tile");
     p->evens = scalar_name(r, tl_quote_expr(r->memory, "ceil(%s/2)", p->count), "evens",
                            "blocks whose weights the first warpgroup makes");

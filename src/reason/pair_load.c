@@ -58,9 +58,9 @@ static tl_block pair_copies(pairing *p, const char *pairs) {
         int side, parity;
     } order[] = {{-1, 0}, {0, 0}, {-1, 1}, {1, 0}, {1, 1}, {0, 1}};
     const char *i = reason_fresh_z(p->r, "i");
-    tl_block loop = tl_quote(
-        p->r->memory, "for %s = 0:%s // in the order in which the two give slots back\nend", i,
-        pairs);
+    tl_block loop =
+        tl_quote(p->r->memory,
+                 "for %s = 0:%s // in the order in which the two give slots back\nend", i, pairs);
     tl_block body = {0};
     for (size_t k = 0; k < sizeof order / sizeof *order; k++)
         put_copies(p, &body, order[k].side, order[k].parity, i, "tma");
@@ -96,7 +96,8 @@ static const char *whole_pairs(pairing *p, const char *whole) {
     reason *r = p->r;
     if (!whole) return p->odds;
     const tl_for *loop = &p->form->loop->loop;
-    const char *to = edit_text(r->memory, loop->to), *from = edit_factor_text(r->memory, loop->from);
+    const char *to = edit_text(r->memory, loop->to),
+               *from = edit_factor_text(r->memory, loop->from);
     bool is_from_0 = loop->from->kind == TL_INTEGER && loop->from->integer == 0;
     tl_expr *pairs =
         is_from_0 ? tl_quote_expr(r->memory, "floor(min(%s, %s)/2)", whole, to)

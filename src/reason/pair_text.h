@@ -7,7 +7,8 @@
 
 enum { PAIR_TILES_MAX = PAIR_HEADS_MAX + PAIR_TAILS_MAX };
 
-/* A tile that the loop copies: a slot for even blocks and one for odd ones, each of its own name. */
+/* A tile that the loop copies: a slot for even blocks and one for odd ones, each of its own name.
+ */
 typedef struct pair_tile {
     tl_statement *fill;
     const char *slots[PAIR];
@@ -44,9 +45,9 @@ typedef struct pairing {
     pair_tile tiles[PAIR_TILES_MAX];
     int tile_count;
     LIST(pair_element) elements;
-    names matrices, partial; /* of the role's tiles in registers: of elements; sums by lane */
-    LIST(pair_part) parts;   /* by that of 'partial' */
-    const char *weights[PAIR];      /* where even blocks put them, and odd ones */
+    names matrices, partial;   /* of the role's tiles in registers: of elements; sums by lane */
+    LIST(pair_part) parts;     /* by that of 'partial' */
+    const char *weights[PAIR]; /* where even blocks put them, and odd ones */
     const char *count, *evens, *odds; /* blocks: all, those of each parity */
 } pairing;
 

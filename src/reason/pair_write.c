@@ -209,8 +209,7 @@ static tl_block steps(const half *h) {
     tl_block theirs = {0};
     begin_theirs(h, &theirs);
     end_theirs(h, &theirs);
-    const char *is_theirs =
-        reason_say(r, is_left ? "%s <= 2*%s" : "%s > 2*%s", p->count, p->odds);
+    const char *is_theirs = reason_say(r, is_left ? "%s <= 2*%s" : "%s > 2*%s", p->count, p->odds);
     edit_join(&all, reason_under(r, is_theirs, "the last block is the other's", theirs));
     return all;
 }
@@ -268,8 +267,7 @@ static void drop_unread(const half *h, tl_block *block) {
         bool makes = s->kind == TL_COMPUTE && !names_have(&needed, edit_target_name(s));
         if (makes) tl_remove(block, s);
         names reads = makes ? (names){0} : names_read(h->p->r->memory, s);
-        for (int i = 0; i < reads.count; i++)
-            names_add(h->p->r->memory, &needed, reads.items[i]);
+        for (int i = 0; i < reads.count; i++) names_add(h->p->r->memory, &needed, reads.items[i]);
     }
 }
 
@@ -352,7 +350,8 @@ static tl_block write_half(pairing *p, int side) {
     half h = half_of(p, side);
     reason *r = p->r;
     tl_block role = tl_quote(
-        r->memory, "role %s with 1 warpgroup, %d registers // half of the sums, weights of %s blocks\nend",
+        r->memory,
+        "role %s with 1 warpgroup, %d registers // half of the sums, weights of %s blocks\nend",
         sides[side], warpgroups_paired_registers(r), side ? "odd" : "even");
     tl_block body = {0};
     put_before(&h, &body);
@@ -395,8 +394,7 @@ static const char *rows_of(const pairing *p) {
 static tl_block exchanged(pairing *p) {
     reason *r = p->r;
     str weights = edit_operand_name(p->form->tails[0], 0);
-    const tl_statement *like =
-        edit_find_allocation(p->math->role.body.first, weights, TL_REGISTER);
+    const tl_statement *like = edit_find_allocation(p->math->role.body.first, weights, TL_REGISTER);
     const char *rows = rows_of(p), *columns = edit_text(r->memory, like->allocate.shape.items[1]);
     int64_t line = 0;
     reason_known(r, like->allocate.shape.items[1], &line);

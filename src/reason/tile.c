@@ -175,7 +175,8 @@ static void try_pair(search *s, cost_choice *choice) {
     choice->casts = 1;
     choice->panel_bytes = PANELS_MOST_BYTES;
     for (int i = 0; i < plan->count; i++)
-        if (plan->roles[i].in_shared) choice->stages[i] = plan->roles[i].is_loaded_in_loop ? PAIR : 1;
+        if (plan->roles[i].in_shared)
+            choice->stages[i] = plan->roles[i].is_loaded_in_loop ? PAIR : 1;
     try_choice(s, choice);
     choice->is_paired = false;
 }
@@ -465,14 +466,13 @@ static void write_choice(search *s) {
         }
         if (c->casts > 1) reason_settle(r, c->casts, "casts");
         if (s->model->may_open_panels) reason_settle(r, c->panel_bytes, "panel_bytes");
-        bool is_short = has_moving_maximum(r) && !c->is_paired &&
-                        s->ways.kept[0].result.blocks < EAGER_BLOCKS;
+        bool is_short =
+            has_moving_maximum(r) && !c->is_paired && s->ways.kept[0].result.blocks < EAGER_BLOCKS;
         bool is_full = tiles_multiplies_bytes(r->kernel) && has_moving_maximum(r); /* registers */
         if (is_short || is_full) reason_settle(r, 0, "eager");
         const cost_result *t = &s->ways.kept[0].result;
         bool is_dense = 100 * t->tensor >= FIRST_SHARE_PERCENT * t->elements;
-        if (has_moving_maximum(r) && is_dense && !c->is_paired)
-            reason_settle(r, 1, "rounded_sums");
+        if (has_moving_maximum(r) && is_dense && !c->is_paired) reason_settle(r, 1, "rounded_sums");
         if (is_short && is_dense) reason_settle(r, FIRST_COLUMNS, "first_columns");
         if (is_short && !is_dense) reason_settle(r, MASK_PARTS, "mask_parts");
         edit_remove_let(r->kernel, STR("warps"));

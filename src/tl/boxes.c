@@ -304,8 +304,9 @@ bool tl_fills_axis(const tl_symbol *s, str row, const tl_expr *length) {
         for (int i = 0; axes && i < axes->count && i < element->item_count; i++) {
             const tl_expr *e = element->items[i];
             int64_t n;
-            bool folds = !base->view && e->kind == TL_BINARY && e->operator== TL_OVER &&
-                         e->left->kind == TL_NAME && str_equal(e->left->text, row) &&
+            bool folds = !base->view && e->kind == TL_BINARY &&
+                         e->operator== TL_OVER && e->left->kind == TL_NAME &&
+                         str_equal(e->left->text, row) &&
                          tl_known_integer(e->right, &n);
             if (folds && n > 0 && is_times(length, n, axes->items[i].extent)) return true;
             if (e->kind == TL_NAME && str_equal(e->text, row)) passed = tl_axis_index(axes, i);

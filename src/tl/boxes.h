@@ -54,8 +54,8 @@ bool tl_course_of(const tl_kernel *kernel, const tl_expr *e, const tl_courses *o
                   tl_course *out);
 
 /* Do a view's rows, 'length' of them by the index 'row', fill an axis of the tensor that they are
- * folded over (r/group of a tensor's queries, of group*q_len rows)? Then they end where it does, and
- * boxes are clipped there.
+ * folded over (r/group of a tensor's queries, of group*q_len rows)? Then they end where it does,
+ * and boxes are clipped there.
  */
 bool tl_fills_axis(const tl_symbol *view, str row, const tl_expr *length);
 

@@ -371,7 +371,8 @@ bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, int r
     const tl_symbol *base = symbol;
     while (base && base->view) base = base->view_base;
     if (!r.failed && base != symbol)
-        r.failed = !base || !base->axes || !ends_with_tensor(t, s, tile, &c, symbol, base->axes, out);
+        r.failed =
+            !base || !base->axes || !ends_with_tensor(t, s, tile, &c, symbol, base->axes, out);
     return !r.failed || refuse_box(t, s, symbol, tile);
 }
 

@@ -92,7 +92,8 @@ static bool rows_are_affine(const emit_tile *tile, const emit_address *a) {
 }
 
 static str pair_pointer(emit *t, const emit_tile *tile, const emit_address *a) {
-    if (!rows_are_affine(tile, a)) return emit_pointer(t, a, pair_row(t, tile), pair_column(t, tile));
+    if (!rows_are_affine(tile, a))
+        return emit_pointer(t, a, pair_row(t, tile), pair_column(t, tile));
     return emit_format(t, "matrix + (%.*s) * %.*s + %s", STR_ARGS(emit_fragment_row(&tile->shape)),
                        STR_ARGS(copy_factor(t, a->row_stride)), pair_step(tile));
 }
