@@ -8,6 +8,7 @@
 #include "atom/atom.h"
 #include "reason/cost_model.h"
 #include "reason/narrow.h"
+#include "reason/pair.h"
 #include "reason/panels.h"
 #include "reason/prices.h"
 #include "reason/warpgroups.h"
@@ -287,6 +288,15 @@ static double end_clocks(const cost_model *m, const cost_choice *c, bool is_rota
            (has_own ? 0 : (single + results) / TURN_BYTES_A_CLOCK);
 }
 
+/* Two that share rows have two slots, and a block's way through one of them is long: it lands, its
+ * scores are made, then its weights, and both multiply it.
+ */
+static double slot_clocks(load all, double runs) {
+    return (runs * PRICES_LANDING_ASYNC_CLOCKS + all.cache + all.products +
+            all.issued * ELEMENT_SHARE) /
+           PAIR;
+}
+
 /* What copies bring from device memory: tiles of few rows share nothing that they read. */
 static double read_clocks(const cost_model *m, const cost_choice *c) {
     const gpu *g = m->r->target;
@@ -325,6 +335,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
                 groups;
         issued += runs * (PRICES_STEP_CLOCKS + (is_apart ? 0 : SECOND_CLOCKS));
     }
+    if (c->is_paired) chain = fmax(chain, slot_clocks(all, runs));
     double products = fmax(all.products / PRICES_BUSY_SHARE,
                            all.products + runs * TURN_CLOCKS * groups * (groups - 1));
     out.read = cost_has_few_rows(m) ? read_clocks(m, c) : 0;
@@ -337,7 +348,9 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.chain = chain;
     out.cache = all.cache;
     out.clocks = step + wait + TILE_CLOCKS + TILE_GROUP_CLOCKS * groups + all.late + end;
-    out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
-    out.per_element = out.clocks / useful_elements(m, c);
+    double useful = useful_elements(m, c);
+    double share = c->is_paired ? useful / cost_grid_elements(m, c) : 1; /* rows may be few */
+    out.tflops = all.flops * share / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
+    out.per_element = out.clocks / useful;
     return out;
 }

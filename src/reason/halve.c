@@ -12,14 +12,14 @@
 #include "reason/linear.h"
 #include "reason/warpgroups.h"
 
-enum { SUMS = PAIR * 2, PARTS = SUMS + 1 };
+enum { SUMS = PAIR, PARTS = SUMS + 1 };
 
 typedef struct halving {
     reason *r;
     tl_statement *head, *tail;   /* GEMM X, K.T and get S; GEMM S, V and accumulate Y */
     tl_statement *x, *k, *v, *y; /* the Copies */
     int64_t width, depth;        /* columns of values, of keys */
-    const char *half, *rest, *inside, *beside; /* lengths of parts; indices of their columns */
+    const char *piece, *rest, *inside, *beside; /* lengths of parts; indices of their columns */
 } halving;
 
 /* --- the form --------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ static bool are_first_columns(const halving *h) {
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-/* `let X_2 (b in batch; r in rows, e in half) = X[b, r, half + e]` */
+/* `let X_2 (b in batch; r in rows, w in piece) = X[b, r, piece + w]` */
 static const char *write_view(halving *h, tl_statement *at, str of, const tl_axes *axes, int part) {
     reason *r = h->r;
     const char *name = reason_fresh_z(r, "%.*s_%d", STR_ARGS(of), part + 1);
@@ -151,14 +151,14 @@ static const char *write_view(halving *h, tl_statement *at, str of, const tl_axe
         str index = tl_axis_index(axes, i);
         const char *joint = i == axes->matrix && axes->has_semicolon ? "; " : ", ";
         if (is_last)
-            reason_list(r, &indices, joint, "%s in %s", column, part < SUMS ? h->half : h->rest);
+            reason_list(r, &indices, joint, "%s in %s", column, part < SUMS ? h->piece : h->rest);
         else if (axis->is_bare) reason_list(r, &indices, joint, "%.*s", STR_ARGS(index));
         else
             reason_list(r, &indices, joint, "%.*s in %s", STR_ARGS(index),
                         edit_text(r->memory, axis->extent));
         const char *begin = part == 0   ? ""
-                            : part == 1 ? reason_say(r, "%s + ", h->half)
-                                        : reason_say(r, "%d*%s + ", part, h->half);
+                            : part == 1 ? reason_say(r, "%s + ", h->piece)
+                                        : reason_say(r, "%d*%s + ", part, h->piece);
         if (is_last) reason_list(r, &shows, ", ", "%s%s", begin, column);
         else reason_list(r, &shows, ", ", "%.*s", STR_ARGS(index));
     }
@@ -222,12 +222,12 @@ void reason_halve(reason *r) {
         return;
     h.inside = reason_fresh_z(r, "w");
     if (!are_first_columns(&h)) return;
-    h.half = reason_fresh_z(r, "half");
+    h.piece = reason_fresh_z(r, "piece");
     h.rest = reason_fresh_z(r, "rest");
     h.beside = reason_fresh_z(r, "x");
     bool has_rest = h.depth > h.width;
     reason_before(r, first_action(r->kernel),
-                  has_rest ? "let %s = %lld, %s = %lld" : "let %s = %lld", h.half,
+                  has_rest ? "let %s = %lld, %s = %lld" : "let %s = %lld", h.piece,
                   (long long)(h.width / SUMS), h.rest, (long long)(h.depth - h.width));
     write_parts(&h);
     reason_decide(

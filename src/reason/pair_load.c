@@ -5,21 +5,20 @@
 #include "reason/scalar.h"
 #include "reason/warpgroups.h"
 
-/* How many blocks are whole boxes; NULL: a box is clipped where each of them ends. False: reported.
- */
-static bool read_whole(pairing *p, const char **whole) {
-    *whole = NULL;
+/* How many blocks are whole. NULL: reported. */
+static const char *read_whole(pairing *p) {
+    const char *whole = NULL;
     for (int i = 0; i < p->tile_count; i++) {
-        warpgroups_ragged end = {0};
-        bool is_ragged = warpgroups_read_ragged(p->r, p->tiles[i].fill, &end);
-        const char *own = is_ragged ? end.whole : NULL;
-        bool is_alike = own && *whole ? str_equal(str_from(own), str_from(*whole)) : own == *whole;
-        if (i > 0 && !is_alike)
-            return reason_stuck(p->r, p->tiles[i].fill,
-                                "two warpgroups share tiles that end alike, and this one does not");
-        *whole = own;
+        warpgroups_end end;
+        bool is_known = warpgroups_read_end(p->r, p->tiles[i].fill, &end);
+        if (!is_known || (whole && !str_equal(str_from(whole), str_from(end.whole)))) {
+            reason_stuck(p->r, p->tiles[i].fill,
+                         "two warpgroups share tiles that end alike, and this one does not");
+            return NULL;
+        }
+        whole = end.whole;
     }
-    return true;
+    return whole;
 }
 
 static void put_copy(pairing *p, tl_block *to, const pair_tile *tile, int parity,
@@ -73,28 +72,22 @@ static tl_block rest_copies(pairing *p, const char *pairs, const char *whole) {
     reason *r = p->r;
     const char *even = pair_block(p, 0, pairs);
     tl_block rest = {0}, last = {0};
-    if (whole) {
-        edit_join(&last, reason_under(r, reason_say(r, "%s < %s", even, whole), "",
-                                      block_copies(p, 0, pairs, "tma")));
-        edit_join(&last, reason_under(r, reason_say(r, "%s >= %s", even, whole),
-                                      "cut: what is past the end stays unread",
-                                      block_copies(p, 0, pairs, "cp_async")));
-    } else {
-        last = block_copies(p, 0, pairs, "tma");
-    }
+    edit_join(&last, reason_under(r, reason_say(r, "%s < %s", even, whole), "",
+                                  block_copies(p, 0, pairs, "tma")));
+    edit_join(&last, reason_under(r, reason_say(r, "%s >= %s", even, whole),
+                                  "cut: what is past the end stays unread",
+                                  block_copies(p, 0, pairs, "cp_async")));
     edit_join(&rest, reason_under(r, reason_say(r, "%s > 2*%s", p->count, pairs),
                                   "what is left: an even block", last));
-    if (whole)
-        edit_join(&rest, reason_under(r, reason_say(r, "%s > 2*%s + 1", p->count, pairs),
-                                      "and an odd one that is cut",
-                                      block_copies(p, 1, pairs, "cp_async")));
+    edit_join(&rest,
+              reason_under(r, reason_say(r, "%s > 2*%s + 1", p->count, pairs),
+                           "and an odd one that is cut", block_copies(p, 1, pairs, "cp_async")));
     return rest;
 }
 
 /* Pairs of blocks that go as boxes. */
 static const char *whole_pairs(pairing *p, const char *whole) {
     reason *r = p->r;
-    if (!whole) return p->odds;
     const tl_for *loop = &p->form->loop->loop;
     const char *to = edit_text(r->memory, loop->to),
                *from = edit_factor_text(r->memory, loop->from);
@@ -109,8 +102,8 @@ bool pair_load(pairing *p, tl_block *role) {
     reason *r = p->r;
     diag_list ignored;
     reason_bind_alone(r, &ignored); /* the copies' boxes */
-    const char *whole;
-    if (!read_whole(p, &whole)) return false;
+    const char *whole = read_whole(p);
+    if (!whole) return false;
     const char *pairs = whole_pairs(p, whole);
     *role = tl_quote(r->memory,
                      "role load with 1 warp, %d registers // runs ahead as far as slots are "

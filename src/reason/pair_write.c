@@ -132,20 +132,11 @@ static bool makes_weights(const half *h, const pair_element *e) {
     return true;
 }
 
-/* May the statement wait until all of the block's elements are done? */
-static bool may_be_last(const half *h, const pair_element *e) {
-    names reads = names_read(h->p->r->memory, e->s);
-    for (const tl_statement *s = e->s->next; s != h->p->form->tails[0]; s = s->next)
-        if (names_have(&reads, edit_target_name(s))) return false;
-    return true;
-}
-
 static void put_elements(const half *h, tl_block *to) {
-    tl_block last = {0};
     for (int i = 0; i < h->p->elements.count; i++) {
         const pair_element *e = &h->p->elements.items[i];
         if (e->kind == PAIR_SUM && e->side != h->side) continue;
-        put(h, e->kind == PAIR_SUM && may_be_last(h, e) ? &last : to, e->s);
+        put(h, to, e->s);
         if (e->kind == PAIR_SENT) send(h, to, e);
         if (makes_weights(h, e))
             reason_append(
@@ -153,7 +144,6 @@ static void put_elements(const half *h, tl_block *to) {
                 "Copy %.*s from register to shared and get %s by stmatrix // for the other",
                 STR_ARGS(edit_operand_name(h->p->form->tails[0], 0)), h->p->weights[h->side]);
     }
-    edit_join(to, last);
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */
@@ -171,6 +161,16 @@ static void end_theirs(const half *h, tl_block *to) {
     release(h, to, h->p->weights[1 - h->side]);
 }
 
+/* The scores are there: what made them and is no value of this one is free. */
+static void end_heads(const half *h, tl_block *to) {
+    pairing *p = h->p;
+    wait_for(h, to, edit_z(p->r->memory, edit_target_name(p->form->heads[0])), "scores");
+    for (int i = 0; i < p->tile_count; i++)
+        if (p->tiles[i].is_head && p->tiles[i].side != h->side)
+            release(h, to, p->tiles[i].slots[h->side]);
+}
+
+/* Products land in the order in which they were issued, and are waited for in it. */
 static tl_block step(const half *h, const char *pair_number, bool is_first, bool has_theirs) {
     pairing *p = h->p;
     tl_block all = {0};
@@ -179,12 +179,12 @@ static tl_block step(const half *h, const char *pair_number, bool is_first, bool
     put_heads(h, &all, -1, &has_begun);
     put_heads(h, &all, h->side, &has_begun);
     if (has_theirs) begin_theirs(h, &all);
+    const tl_statement *last = all.last;
     put_heads(h, &all, 1 - h->side, &has_begun);
+    bool are_last = all.last != last; /* some of the scores' products */
+    if (!are_last) end_heads(h, &all);
     if (has_theirs) end_theirs(h, &all);
-    wait_for(h, &all, edit_z(p->r->memory, edit_target_name(p->form->heads[0])), "scores");
-    for (int i = 0; i < p->tile_count; i++)
-        if (p->tiles[i].is_head && p->tiles[i].side != h->side)
-            release(h, &all, p->tiles[i].slots[h->side]);
+    if (are_last) end_heads(h, &all);
     tl_block elements = {0};
     put_elements(h, &elements);
     peel_put(&elements, p->form->loop->loop.name,

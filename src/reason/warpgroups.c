@@ -9,7 +9,7 @@ enum {
     REGISTERS_MOST = 240,
     LOAD_REGISTERS = 40,
     LOAD_REGISTERS_OF_MANY = 32,  /* where three warpgroups compute */
-    LOAD_REGISTERS_LEAST = 24,    /* where sums have two places, or two share rows */
+    LOAD_REGISTERS_LEAST = 24,    /* where sums have two places: the most for the others */
     LOAD_REGISTERS_OF_VIEWS = 96, /* beside one warpgroup, which cannot have all of the others */
     ROWS_MOST = 256,              /* of a tile */
     BOXES_MOST = 16,              /* of a tile whose rows lie in several pages */
@@ -44,11 +44,11 @@ int warpgroups_math_registers(const reason *r, int64_t count) {
 }
 
 int warpgroups_paired_load_registers(void) {
-    return LOAD_REGISTERS_LEAST;
+    return LOAD_REGISTERS; /* lines of what an end cuts take more than the least */
 }
 
 int warpgroups_paired_registers(const reason *r) {
-    return share_of(r, LOAD_REGISTERS_LEAST, PAIR);
+    return share_of(r, LOAD_REGISTERS, PAIR);
 }
 
 /* The first role of warpgroups, and how many there are. */

@@ -26,14 +26,13 @@ bool warpgroups_copy_views(const reason *r);
 /* Does the Copy bring tiles of so many rows as boxes: one, or a few, each in a page of its own? */
 bool warpgroups_copies_boxes(const reason *r, const tl_statement *copy, int64_t rows);
 
-/* Of a view's tile that may be cut where its tensor goes on: how many whole tiles the view has, and
- * the tile's own number. False: its boxes are clipped where the view ends. The kernel is bound.
- * boxes.c
+/* Of the tiles that a Copy brings as boxes: how many end within their tensor or view, and the
+ * number of the one at hand. False: they have no numbers. The kernel is bound. boxes.c
  */
-typedef struct warpgroups_ragged {
+typedef struct warpgroups_end {
     const char *whole, *at;
-} warpgroups_ragged;
-bool warpgroups_read_ragged(reason *r, const tl_statement *copy, warpgroups_ragged *out);
+} warpgroups_end;
+bool warpgroups_read_end(reason *r, const tl_statement *copy, warpgroups_end *out);
 
 typedef struct warpgroups_padded {
     str index, name; /* of the axis; of the length that its tiles have */

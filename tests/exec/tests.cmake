@@ -218,3 +218,9 @@ foreach(dtype f16 bf16)
         flashtl_case_labels(${name} exec)
     endforeach()
 endforeach()
+
+# The same, with two sums each and values beside the keys.
+add_test(NAME shared_sums
+         COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/four_sums.tl --head-dim 64:512 --gpu h200 --on emulator
+                 --let batch=1 --let heads=1 --case 0,1,2,3,6)
+flashtl_case_labels(shared_sums exec)

@@ -753,7 +753,8 @@ static void latent_sums_are_put_together(void **state) {
     assert_true(bytes >= 4000 * 3 * 4 * (LATENT_VALUE + 1));
 }
 
-/* The sums of weights that a split leaves for each row, of latent rows of 576 with values of 512. */
+/* The sums of weights that a split leaves for each row, of latent rows of 576 with values of 512.
+ */
 static double latent_sums(int64_t heads) {
     enum { WIDE = 576, VALUES = 512, BATCH = 1 << 16 };
     size_t bytes = 0;
@@ -766,8 +767,8 @@ static double latent_sums(int64_t heads) {
     return (double)bytes / (4.0 * (double)BATCH * (double)heads) - VALUES;
 }
 
-/* A block makes all columns where two warpgroups can share them; else, and where heads are no boxes,
- * 256, and what was rejected is not asked for again.
+/* A block makes all columns where two warpgroups can share them; else, and where heads are no
+ * boxes, 256, and what was rejected is not asked for again.
  */
 static void latent_columns_are_all_made_where_they_can_be(void **state) {
     (void)state;
