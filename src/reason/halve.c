@@ -221,7 +221,12 @@ void reason_halve(reason *r) {
         !columns_of(&h, h.k, &h.depth) || !fits(&h))
         return;
     h.inside = reason_fresh_z(r, "w");
-    if (!are_first_columns(&h)) return;
+    if (!are_first_columns(&h) || r->is_plain) return;
+    if (r->way > 0) {
+        r->way--;
+        return;
+    }
+    r->is_halved = true;
     h.piece = reason_fresh_z(r, "piece");
     h.rest = reason_fresh_z(r, "rest");
     h.beside = reason_fresh_z(r, "x");

@@ -27,3 +27,7 @@ flashtl check early.tl 2>&1 | grep -m 1 error:
 flashtl reason sketch.tl --gpu h200 --head-dim 576:512 | grep '^role' | sed -e 's/ *\/\/.*//'
 flashtl reason sketch.tl --gpu h200 --head-dim 576:512 --let pair=0 2>&1 | grep -c error:
 flashtl explain sketch.tl --gpu h200 --head-dim 576:512 | grep -A 2 'pair (pair)'
+# Where it cannot, since heads are no boxes or the loop begins later, warps make columns in blocks of the grid, as they would without.
+flashtl reason --op paged_decode --with latent --with columns=512 --with page_len=64 --with group=3 --head-dim 576:512 --gpu h200 | grep -c 'role math with 1 warp '
+flashtl reason --op paged_decode --with latent --with columns=512 --with page_len=64 --with group=16 --window 70 --head-dim 576:512 --gpu h200 |
+    grep -c 'role math with 1 warp '
