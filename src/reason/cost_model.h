@@ -95,8 +95,10 @@ cost_demand cost_registers(const cost_model *m, const cost_choice *c, double row
 
 void cost_read_panels(cost_model *m); /* of the tiles, once their extents are known */
 void cost_read_pair(cost_model *m);   /* cost_pair.c */
-/* Where two warpgroups share rows: is the left operand in registers of both; what they hand each
- * other, in bytes; what a tile takes of each one's registers, where it would take 'own' alone.
+/* May two warpgroups share rows, with these sizes? */
+bool cost_may_pair(const cost_model *m, const cost_choice *c);
+/* Where they do: is the left operand in registers of both; what they hand each other, in bytes;
+ * what a tile takes of each one's registers, where it would take 'own' alone.
  */
 bool cost_is_pair_held(const cost_model *m, const cost_choice *c, int tile);
 double cost_pair_bytes(const cost_model *m, const cost_choice *c);

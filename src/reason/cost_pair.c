@@ -2,6 +2,8 @@
 #include "reason/cost_model.h"
 #include "reason/pair.h"
 
+#include "tl/boxes.h"
+
 static int index_of(const cost_model *m, str name) {
     const place_role *role = place_find(&m->plan, name);
     return role ? (int)(role - m->plan.roles) : -1;
@@ -19,6 +21,21 @@ void cost_read_pair(cost_model *m) {
         int left = index_of(m, edit_operand_name(form.heads[i], 0));
         if (left >= 0 && pair_holds_left(&form, i)) m->is_pair_held[left] = true;
     }
+}
+
+/* Of tiles whose lengths no table holds the checks want all of an axis in each slot, and here every
+ * other block is in one.
+ */
+bool cost_may_pair(const cost_model *m, const cost_choice *c) {
+    for (int i = 0; m->may_pair && i < m->plan.count; i++) {
+        const place_role *role = &m->plan.roles[i];
+        tl_box box;
+        int rows = (int)cost_value(c, m->extents[i][0]);
+        if (role->in_shared && role->is_loaded_in_loop &&
+            (!tl_box_of(m->r->kernel, role->tile->first, rows, &box) || box.is_within))
+            return false;
+    }
+    return m->may_pair;
 }
 
 bool cost_is_pair_held(const cost_model *m, const cost_choice *c, int tile) {

@@ -10,8 +10,6 @@
 #include "reason/warpgroups.h"
 #include "reason/ways.h"
 
-#include "tl/boxes.h"
-
 #include <stdlib.h>
 
 enum {
@@ -166,28 +164,11 @@ static bool are_boxes(const search *s, const cost_choice *choice) {
     return true;
 }
 
-/* Are all tiles that loops copy of views whose lengths tables hold? Of others the checks want all
- * of an axis in each slot, and here every other block is in one.
- */
-static bool are_of_tables(const search *s, const cost_choice *choice) {
-    const place_plan *plan = &s->model->plan;
-    for (int i = 0; i < plan->count; i++) {
-        tl_box box;
-        int rows = (int)cost_value(choice, s->model->extents[i][0]);
-        if (plan->roles[i].in_shared && plan->roles[i].is_loaded_in_loop &&
-            (!tl_box_of(s->r->kernel, plan->roles[i].tile->first, rows, &box) || box.is_within))
-            return false;
-    }
-    return true;
-}
-
 /* Two that share rows have one place for weights, and a slot for every other block. */
 static void try_pair(search *s, cost_choice *choice) {
     const place_plan *plan = &s->model->plan;
     bool is_pinned_otherwise = s->pinned_warpgroups > 0 && s->pinned_warpgroups != PAIR;
-    if (!s->model->may_pair || s->pinned_pair == 0 || is_pinned_otherwise ||
-        !are_of_tables(s, choice))
-        return;
+    if (s->pinned_pair == 0 || is_pinned_otherwise || !cost_may_pair(s->model, choice)) return;
     choice->is_paired = true;
     choice->warpgroups = PAIR;
     choice->warps = WARPGROUP_WARPS; /* each has all of the rows */
