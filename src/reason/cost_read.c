@@ -353,6 +353,7 @@ cost_model *cost_read(reason *r) {
     read_grid(m);
     read_lives(m);
     read_channels(m);
+    cost_read_pair(m);
     m->is_loose = has_loose_result(r, &m->plan);
     for (int i = 0; i < m->plan.count; i++)
         m->can_hold = m->can_hold ||

@@ -8,6 +8,7 @@
 #include "atom/atom.h"
 #include "reason/cost_model.h"
 #include "reason/narrow.h"
+#include "reason/pair.h"
 #include "reason/panels.h"
 #include "reason/prices.h"
 #include "reason/warpgroups.h"
@@ -36,12 +37,14 @@ static const double ELEMENT_SHARE = 2; /* a warpgroup's elements, beside another
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c) {
     /* One instruction's registers must fit what every thread has when the kernel starts. */
-    int64_t start = m->r->target->registers / ((c->warps + WARPGROUP_WARPS) * WARP_LANES);
+    int64_t warps = (c->warpgroups + 1) * WARPGROUP_WARPS, start = m->r->target->registers;
+    int64_t groups = c->is_paired ? 1 : c->warpgroups; /* below one another */
+    start /= warps * WARP_LANES;
     for (int i = 0; i < m->item_count; i++) {
         const cost_item *it = &m->items[i];
         if (it->kind != COST_PRODUCT) continue;
         int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
-        if (rows != WARPGROUP_ROWS * c->warpgroups || columns % ATOM_WIDTH_UNIT != 0 ||
+        if (rows != WARPGROUP_ROWS * groups || columns % ATOM_WIDTH_UNIT != 0 ||
             columns > ATOM_WIDTH_MAX || columns / 2 + INSTRUCTION_REGISTERS > start ||
             (int64_t)cost_value(c, it->c) % warpgroups_step(m->r) != 0)
             return false;
@@ -54,10 +57,10 @@ static int64_t stages_of(const cost_choice *c, int tile) {
 }
 
 static int64_t operand_bytes(const cost_model *m, const cost_choice *c) {
-    double bytes = 0;
+    double bytes = cost_pair_bytes(m, c);
     int64_t slots = 0;
     for (int i = 0; i < m->plan.count; i++) {
-        if (!m->plan.roles[i].in_shared) continue;
+        if (!m->plan.roles[i].in_shared || cost_is_pair_held(m, c, i)) continue;
         bytes += cost_tile_bytes(m, c, i) * (double)stages_of(c, i);
         slots += stages_of(c, i);
     }
@@ -103,9 +106,11 @@ static bool passes_through(const cost_model *m, const place_role *role) {
  */
 static double matrix_registers(const cost_model *m, const cost_choice *c, int tile) {
     const place_role *role = &m->plan.roles[tile];
-    double own = cost_tile_registers(m, c, tile), all = 0;
+    double own = cost_pair_registers(m, c, tile, cost_tile_registers(m, c, tile)), all = 0;
     if (role->tile->axis_count != 2) return 0;
-    if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
+    if (role->is_product || (role->in_register && role->tile->from_global) ||
+        cost_is_pair_held(m, c, tile))
+        all += own;
     else if (role->in_register && !passes_through(m, role)) all += own;
     if (role->has_cast)
         all += own * WARPGROUP_STEP_BYTES / warpgroups_step(m->r) / 4 * (double)c->casts;
@@ -213,7 +218,8 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             bool is_cut = it->is_mask && m->is_triangular && it->loop_count == 1;
             bool is_near = it->near_fp32 > 0; /* few arguments are far out */
             /* What a moving maximum costs is taken out again by pass guard. */
-            double fp32 = m->is_guarded && it->is_of_maximum ? 0 : it->fp32;
+            bool is_saved = m->is_guarded && !c->is_paired && it->is_of_maximum;
+            double fp32 = is_saved ? 0 : it->fp32;
             prices_element element = {.fp32 = is_near ? it->near_fp32 : fp32,
                                       .exp2 = is_near ? 0 : it->exp2,
                                       .conversions = it->conversions};
@@ -282,6 +288,28 @@ static double end_clocks(const cost_model *m, const cost_choice *c, bool is_rota
            (has_own ? 0 : (single + results) / TURN_BYTES_A_CLOCK);
 }
 
+/* Two that share rows have two slots, and a block's way through one of them is long: it lands, its
+ * scores are made, then its weights, and both multiply it.
+ */
+static double slot_clocks(load all, double runs) {
+    return (runs * PRICES_LANDING_ASYNC_CLOCKS + all.cache + all.products +
+            all.issued * ELEMENT_SHARE) /
+           PAIR;
+}
+
+/* What copies bring from device memory: tiles of few rows share nothing that they read. */
+static double read_clocks(const cost_model *m, const cost_choice *c) {
+    const gpu *g = m->r->target;
+    double bytes = 0;
+    for (int i = 0; i < m->item_count; i++) {
+        const cost_item *it = &m->items[i];
+        if (it->kind == COST_COPY && it->is_load)
+            bytes +=
+                cost_value(c, it->a) * cost_value(c, it->b) * it->element_bytes * cost_runs(c, it);
+    }
+    return bytes / (g->memory * 1e9 / ((double)g->sms * g->clock * 1e6));
+}
+
 cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     const gpu *g = m->r->target;
     cost_result out = {.rows_per_warp = WARPGROUP_ROWS / WARPGROUP_WARPS};
@@ -291,25 +319,27 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.shared_bytes = operands + (has_own ? results : 0);
     int further = m->mask_tests > FEW_TESTS ? m->mask_tests - FEW_TESTS : 0;
     out.registers = (int)tile_registers(m, c) + ROLE_REGISTERS + further * TEST_REGISTERS;
-    if (operands > g->block_shared ||
-        out.registers > warpgroups_math_registers(m->r, c->warpgroups))
-        return out;
+    int most = c->is_paired ? warpgroups_paired_registers(m->r)
+                            : warpgroups_math_registers(m->r, c->warpgroups);
+    if (operands > g->block_shared || out.registers > most) return out;
     out.fits = true;
     out.resident = 1;
     load all = add_up(m, c);
     double groups = (double)c->warpgroups, runs = iterations(m, c);
     bool waits = all.first < all.products; /* a product takes what elements made of another */
     /* Without a second place for the left operand a vote keeps products from running on. */
-    bool is_apart = m->is_guarded && c->casts < 2;
+    bool is_apart = m->is_guarded && !c->is_paired && c->casts < 2;
     double chain = all.products, issued = all.issued * PRICES_TOGETHER_SHARE;
     if (waits) {
         chain = ((is_apart ? all.products : all.first) * READY_SHARE + all.issued * ELEMENT_SHARE) /
                 groups;
         issued += runs * (PRICES_STEP_CLOCKS + (is_apart ? 0 : SECOND_CLOCKS));
     }
+    if (c->is_paired) chain = fmax(chain, slot_clocks(all, runs));
     double products = fmax(all.products / PRICES_BUSY_SHARE,
                            all.products + runs * TURN_CLOCKS * groups * (groups - 1));
-    double step = fmax(fmax(products, issued), fmax(chain, all.cache));
+    out.read = cost_has_few_rows(m) ? read_clocks(m, c) : 0;
+    double step = fmax(fmax(products, issued), fmax(fmax(chain, all.cache), out.read));
     double wait = copy_wait(m, c, step / runs) * runs;
     double end = end_clocks(m, c, waits, (double)results, has_own);
     out.blocks = runs;
@@ -318,7 +348,9 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.chain = chain;
     out.cache = all.cache;
     out.clocks = step + wait + TILE_CLOCKS + TILE_GROUP_CLOCKS * groups + all.late + end;
-    out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
-    out.per_element = out.clocks / useful_elements(m, c);
+    double useful = useful_elements(m, c);
+    double share = c->is_paired ? useful / cost_grid_elements(m, c) : 1; /* rows may be few */
+    out.tflops = all.flops * share / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
+    out.per_element = out.clocks / useful;
     return out;
 }

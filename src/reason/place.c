@@ -359,6 +359,7 @@ static void wrap_in_role(reason *r, tl_block role, tl_block shared, tl_block reg
 bool reason_place(reason *r) {
     place_plan plan = {.warps = reason_decided(r, 4, "warps")};
     int64_t warpgroups = reason_decided(r, 0, "warpgroups");
+    if (reason_decided(r, 0, "pair")) warpgroups = 1; /* pass pair makes two of it */
     if (warpgroups > 0) plan.warps = warpgroups * WARPGROUP_WARPS;
     if (plan.warps < 1 || plan.warps > r->target->block_threads / 32)
         return reason_stuck(r, NULL, "a block of %lld warps does not exist on %.*s",

@@ -1,5 +1,6 @@
 #include "reason/warpgroups.h"
 
+#include "reason/pair.h"
 #include "tl/boxes.h"
 
 enum {
@@ -32,16 +33,46 @@ int warpgroups_load_registers(const reason *r, int64_t count) {
     return tiles_multiplies_bytes(r->kernel) ? LOAD_REGISTERS_LEAST : LOAD_REGISTERS;
 }
 
-int warpgroups_math_registers(const reason *r, int64_t count) {
-    int64_t all = r->target->registers / WARPGROUP_THREADS - warpgroups_load_registers(r, count);
-    int64_t own = all / count / REGISTER_UNIT * REGISTER_UNIT;
+static int share_of(const reason *r, int load, int64_t count) {
+    int64_t own = (r->target->registers / WARPGROUP_THREADS - load) / count / REGISTER_UNIT;
+    own *= REGISTER_UNIT;
     return (int)(own < REGISTERS_MOST ? own : REGISTERS_MOST);
 }
 
+int warpgroups_math_registers(const reason *r, int64_t count) {
+    return share_of(r, warpgroups_load_registers(r, count), count);
+}
+
+int warpgroups_paired_load_registers(void) {
+    return LOAD_REGISTERS; /* lines of what an end cuts take more than the least */
+}
+
+int warpgroups_paired_registers(const reason *r) {
+    return share_of(r, LOAD_REGISTERS, PAIR);
+}
+
+/* The first role of warpgroups, and how many there are. */
+static tl_statement *find_roles(const tl_kernel *kernel, int *count) {
+    tl_statement *first = NULL;
+    *count = 0;
+    for (tl_statement *s = kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_ROLE || !s->role.is_warpgroups) continue;
+        if (!first) first = s;
+        ++*count;
+    }
+    return first;
+}
+
+bool warpgroups_are_paired(const tl_kernel *kernel) {
+    int count;
+    find_roles(kernel, &count);
+    return count == PAIR;
+}
+
 tl_statement *warpgroups_role(const tl_kernel *kernel) {
-    for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ROLE && s->role.is_warpgroups) return s;
-    return NULL;
+    int count;
+    tl_statement *first = find_roles(kernel, &count);
+    return count == 1 ? first : NULL;
 }
 
 /* --- may a kernel be of this class? ----------------------------------------------------------- */

@@ -341,7 +341,8 @@ static bool refuse_box(emit *t, const tl_statement *s, const tl_symbol *symbol,
 
 /* The map clips at the tensor's end, not at that of a view of it. */
 static bool ends_with_tensor(emit *t, const tl_statement *s, const emit_tile *tile,
-                             const coordinate *c, const tl_axes *tensor, const emit_corner *at) {
+                             const coordinate *c, const tl_symbol *view, const tl_axes *tensor,
+                             const emit_corner *at) {
     emit_value left;
     bool complete[2];
     int64_t multiple;
@@ -351,7 +352,10 @@ static bool ends_with_tensor(emit *t, const tl_statement *s, const emit_tile *ti
         complete[i] |=
             tl_expr_equal(c->axes->items[c->tile_axes[i]].extent, tensor->items[axes[i]].extent);
     }
-    return (complete[0] || rows_are_whole(t, s, c, tile->rows)) && complete[1];
+    const tl_axis *rows = &c->axes->items[c->tile_axes[0]];
+    return (complete[0] || rows_are_whole(t, s, c, tile->rows) ||
+            tl_fills_axis(view, tl_axis_index(c->axes, c->tile_axes[0]), rows->extent)) &&
+           complete[1];
 }
 
 bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, int row,
@@ -367,7 +371,8 @@ bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, int r
     const tl_symbol *base = symbol;
     while (base && base->view) base = base->view_base;
     if (!r.failed && base != symbol)
-        r.failed = !base || !base->axes || !ends_with_tensor(t, s, tile, &c, base->axes, out);
+        r.failed =
+            !base || !base->axes || !ends_with_tensor(t, s, tile, &c, symbol, base->axes, out);
     return !r.failed || refuse_box(t, s, symbol, tile);
 }
 
