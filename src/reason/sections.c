@@ -68,12 +68,25 @@ static bool fold_axis(reason *r, tl_statement *s, const tiles_list *tiles, const
     return x.is_found;
 }
 
+static bool is_no_quotient(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_BINARY || (e->operator!= TL_OVER && e->operator!= TL_MODULO);
+}
+
+static bool has_quotient(const tl_statement *s) {
+    bool found = s->kind == TL_COMPUTE && !tl_visit(s->compute.condition, is_no_quotient, NULL);
+    for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count && !found; i++)
+        found = !tl_visit(s->compute.operands[i].value, is_no_quotient, NULL);
+    return found;
+}
+
 bool reason_sections(reason *r) {
-    const tiles_list *tiles = tiles_read(r);
+    const tiles_list *tiles = NULL;
     int count = 0;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        const tiles_tile *tile =
-            s->kind == TL_COMPUTE ? tiles_find(tiles, edit_target_name(s)) : NULL;
+        if (!has_quotient(s)) continue;
+        if (!tiles) tiles = tiles_read(r);
+        const tiles_tile *tile = tiles_find(tiles, edit_target_name(s));
         if (!tile || s->compute.place.count != tile->axis_count) continue;
         bool is_folded = false;
         for (int axis = 0; axis < tile->axis_count; axis++)
