@@ -1,0 +1,139 @@
+/* Pass overlap, loops whose first and last product read one tile: the last product of a block is
+ * issued by the next iteration, before that one waits for its own tiles.
+ *
+ * It cannot be issued after the next block's first product, as in a rotated loop: by then the
+ * tile's name means the next block's. But in the order in which they are anyway, the last product
+ * of a block and the first ones of the next are one row, and nothing waits in between: they land in
+ * that order, the slot is released when the last product has landed, and no product is in flight
+ * where an iteration ends. A warpgroup that is through with its elements has all of a block's
+ * products to issue, during which another one has its elements.
+ */
+#include "reason/leave.h"
+
+#include "reason/peel.h"
+#include "reason/stage.h"
+#include "reason/warpgroups.h"
+
+static bool is_arrival(const tl_statement *s) {
+    return s->kind == TL_WAIT && str_ends(s->sync.what->text, STR("_shared"));
+}
+
+static bool is_landing(const tl_statement *s) {
+    return s->kind == TL_RELEASE || (s->kind == TL_WAIT && !is_arrival(s));
+}
+
+static leave_last refuse(const char *why) {
+    return (leave_last){.why = why};
+}
+
+/* The first statement of the row of products that ends the iteration; NULL: none does. */
+static tl_statement *row_at_end(const tl_statement *loop) {
+    tl_statement *first = NULL;
+    for (tl_statement *s = loop->loop.body.last; s; s = s->previous) {
+        if (edit_is_product(s)) first = s;
+        else if (is_arrival(s) ? !first : !is_landing(s)) break;
+    }
+    while (first && first->previous && is_arrival(first->previous)) first = first->previous;
+    return first;
+}
+
+/* May one more block of the tile be there while a product still reads this one? */
+static bool has_slots(reason *r, str shared) {
+    const tl_statement *tile = edit_shared_tile(r->kernel, edit_bare(shared));
+    int64_t slots;
+    return tile && tile->allocate.stages && reason_known(r, tile->allocate.stages, &slots) &&
+           slots > 1;
+}
+
+static const char *add_product(reason *r, leave_last *last, const tl_statement *s) {
+    str left = edit_operand_name(s, 0), target = edit_target_name(s);
+    if (s->compute.target_kind != TL_ACCUMULATE) return "its last product adds to nothing";
+    if (str_ends(left, STR("_shared")))
+        return "its last product takes nothing that the iteration computed";
+    names_add(r->memory, &last->targets, target);
+    names_add(r->memory, &last->held, target);
+    names_add(r->memory, &last->held, left);
+    return NULL;
+}
+
+/* Is it one of the products' landing that the statement waits for, or what they leave? */
+static bool touches(reason *r, const leave_last *last, const tl_statement *s) {
+    names reads = {0}, writes = {0};
+    names_add_uses(r->memory, s, &reads, &writes);
+    return names_meet(&reads, &last->targets) || names_meet(&writes, &last->held);
+}
+
+/* Where they have to have landed: products land in the order in which they are issued. */
+static tl_statement *landing_place(reason *r, const tl_statement *loop, const leave_last *last) {
+    tl_statement *s = loop->loop.body.first;
+    while (s && !is_landing(s) && !touches(r, last, s)) s = s->next;
+    return s;
+}
+
+static const char *refusal(reason *r, tl_statement *loop, const tl_statement *row,
+                           leave_last *last) {
+    const char *why = NULL;
+    for (const tl_statement *s = row; s && !why; s = s->next) {
+        if (edit_is_product(s)) why = add_product(r, last, s);
+        if (s->kind == TL_RELEASE && !has_slots(r, s->sync.what->text))
+            why = "a tile that its last product reads has one slot";
+    }
+    if (why) return why;
+    if (!reason_is_never_empty(r, loop)) return "it may run not at all";
+    int beside = 0;
+    const tl_statement *place = landing_place(r, loop, last);
+    for (const tl_statement *s = loop->loop.body.first; s && s != row; s = s->next) {
+        if (s->kind == TL_LET) return "it defines constants of its own";
+        if (s == place) place = NULL;
+        beside += place && edit_is_product(s);
+    }
+    return beside ? NULL : "no product of the next iteration may run beside its last one";
+}
+
+leave_last leave_cut(reason *r, tl_statement *loop) {
+    tl_statement *row = row_at_end(loop);
+    leave_last last = {0};
+    if (!row) return refuse("it does not end with a product");
+    const char *why = refusal(r, loop, row, &last);
+    if (why) return refuse(why);
+    for (tl_statement *s = row, *next; s; s = next) {
+        next = s->next;
+        edit_remove(r->kernel, s);
+        tl_block_append(is_landing(s) ? &last.landing : &last.issue, NULL, s);
+    }
+    return last;
+}
+
+static bool reads(const leave_last *last, str tile) {
+    for (const tl_statement *s = last->issue.first; s; s = s->next)
+        if (edit_reads(s, tile)) return true;
+    return false;
+}
+
+static tl_block copy_of(reason *r, const tl_block *block, const char *comment) {
+    tl_block copy = {0};
+    for (const tl_statement *s = block->first; s; s = s->next) {
+        edit_append_copy(r->memory, &copy, s);
+        if (edit_is_product(s)) copy.last->comment = str_from(comment);
+    }
+    return copy;
+}
+
+void leave_write(reason *r, tl_statement *loop, const leave_last *last) {
+    const tl_statement *first = loop->loop.body.first;
+    edit_before(r->kernel, loop, peel_iteration(r, loop, first, NULL, true));
+    tl_block after = copy_of(r, &last->issue, "of the last block");
+    edit_join(&after, copy_of(r, &last->landing, ""));
+    tl_block later = peel_iteration(r, loop, first, NULL, false);
+    loop->loop.body = (tl_block){0};
+    edit_append(&loop->loop.body, loop, later);
+    edit_before(r->kernel, landing_place(r, loop, last), copy_of(r, &last->landing, ""));
+    tl_statement *at = loop->loop.body.first; /* vectors are on their way before all products */
+    while (at->kind == TL_COPY) at = at->next;
+    edit_before(r->kernel, at, copy_of(r, &last->issue, "of the previous block"));
+    at = loop; /* what they do not read is free before they run */
+    while (at->next && at->next->kind == TL_RELEASE && !reads(last, at->next->sync.what->text))
+        at = at->next;
+    edit_after(r->kernel, at, after);
+    peel_advance(r, loop);
+}
