@@ -79,21 +79,87 @@ static const char *refusal(reason *r, tl_statement *loop, const tl_statement *ro
             why = "a tile that its last product reads has one slot";
     }
     if (why) return why;
-    if (!reason_is_never_empty(r, loop)) return "it may run not at all";
     int beside = 0;
     const tl_statement *place = landing_place(r, loop, last);
     for (const tl_statement *s = loop->loop.body.first; s && s != row; s = s->next) {
-        if (s->kind == TL_LET) return "it defines constants of its own";
         if (s == place) place = NULL;
         beside += place && edit_is_product(s);
     }
     return beside ? NULL : "no product of the next iteration may run beside its last one";
 }
 
+/* --- other sums of the iteration -------------------------------------------------------------- */
+
+/* A left operand that is made for each of several products, in a place for each: every one gets a
+ * name, so that products need not be issued before the next one is made.
+ */
+static void name_places(reason *r, tl_statement *loop, tl_statement *tile) {
+    tl_statement *role = tile->parent;
+    str name = tile->allocate.names[0];
+    int64_t places, inside = 0, all = 0;
+    if (!reason_known(r, tile->allocate.stages, &places)) return;
+    for (tl_statement *s = role->role.body.first; s; s = tl_next(s, role)) {
+        if (s->kind != TL_COMPUTE || !edit_writes(s, name)) continue;
+        all++;
+        inside += s->parent == loop;
+    }
+    if (inside < 2 || all != inside || places < inside) return;
+    tile->allocate.stages = NULL;
+    str own = name;
+    for (tl_statement *s = loop->loop.body.first; s; s = s->next) {
+        bool is_made = s->kind == TL_COMPUTE && edit_writes(s, name);
+        if (is_made && --inside < all - 1) {
+            own = reason_fresh(r, "%.*s_%lld", STR_ARGS(name), (long long)(all - inside));
+            edit_allocate_like(r->kernel, r->memory, tile, own, "the same, of another product");
+        }
+        if (!str_equal(own, name)) edit_rename_from(s, name, own);
+    }
+}
+
+/* Is the product's sum left alone by the rest of the iteration, and its left operand there? */
+static bool may_wait(reason *r, const tl_statement *product, const tl_statement *landing) {
+    leave_last own = {0};
+    if (add_product(r, &own, product) || is_arrival(product->previous)) return false;
+    for (const tl_statement *s = landing; s; s = s->next)
+        if (s->kind == TL_LET || s->kind == TL_FOR || touches(r, &own, s)) return false;
+    return true;
+}
+
+/* Sums of products whose operands are there go to the row that ends the iteration: one turn for all
+ * of them, and elements that no product has to be issued between.
+ */
+static void gather_sums(reason *r, tl_statement *loop) {
+    for (tl_statement *a = loop->parent->role.body.first; a; a = a->next)
+        if (a->kind == TL_ALLOCATE && a->allocate.name_count == 1 && a->allocate.stages)
+            name_places(r, loop, a);
+    tl_statement *row = row_at_end(loop), *landing = row;
+    while (landing && !is_landing(landing)) landing = landing->next;
+    for (tl_statement *s = loop->loop.body.first, *next; landing && s && s != row; s = next) {
+        next = s->next;
+        tl_statement *after = s->next;
+        if (!edit_is_product(s) || !after || after->kind != TL_WAIT ||
+            !str_equal(after->sync.what->text, edit_target_name(s)))
+            continue;
+        tl_statement *end = after;
+        while (end->next && end->next->kind == TL_RELEASE) end = end->next;
+        if (!may_wait(r, s, end->next)) continue;
+        next = end->next;
+        edit_move_before(r->kernel, row, s);
+        for (tl_statement *t = after, *then; t != next; t = then) {
+            then = t->next;
+            edit_move_before(r->kernel, landing, t);
+        }
+    }
+}
+
 leave_last leave_cut(reason *r, tl_statement *loop) {
-    tl_statement *row = row_at_end(loop);
     leave_last last = {0};
-    if (!row) return refuse("it does not end with a product");
+    if (!row_at_end(loop)) return refuse("it does not end with a product");
+    if (!reason_is_never_empty(r, loop)) return refuse("it may run not at all");
+    for (const tl_statement *s = loop->loop.body.first; s; s = s->next)
+        if (s->kind == TL_LET) return refuse("it defines constants of its own");
+    gather_sums(r, loop);
+    tl_statement *row = row_at_end(loop);
     const char *why = refusal(r, loop, row, &last);
     if (why) return refuse(why);
     for (tl_statement *s = row, *next; s; s = next) {

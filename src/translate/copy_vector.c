@@ -76,7 +76,7 @@ static void load_pairs(emit *t, const emit_tile *v, const emit_address *a) {
         condition = copy_both(t, condition, emit_format(t, "rows_left >= %d", v->rows));
     emit_open(t, "if (%.*s) {", STR_ARGS(condition));
     emit_loop(t, "n8", v->shape.across);
-    emit_text(t, "ftl_load_global_%sx2(%.*s[n8][0], %.*s[n8][1], vector + (%.*s + 8 * n8));",
+    emit_text(t, "ftl_load_global_%sx2(%.*s[n8][0], %.*s[n8][1], vector + %.*s + 8 * n8);",
               emit_type_word(a->type), STR_ARGS(v->name), STR_ARGS(v->name),
               STR_ARGS(v->own_column));
     emit_close(t);
