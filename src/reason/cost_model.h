@@ -54,6 +54,7 @@ struct cost_model {
     int channels[COST_TILES_MAX];
     bool channel_is_head[COST_TILES_MAX];
     int channel_count;
+    bool is_read_last[COST_TILES_MAX]; /* by tile: by products at both ends of an iteration */
     cost_extent grid_sizes[TL_AXES_MAX];
     double grid_lengths[TL_AXES_MAX];
     int grid_count;

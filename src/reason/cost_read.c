@@ -279,7 +279,24 @@ static void read_lives(cost_model *m) {
     }
 }
 
+/* Of what a loop copies: is the tile an operand of products that take what was copied alone, and of
+ * a sum that takes what was computed? Pass overlap leaves that sum for the next iteration to issue.
+ */
+static void read_last_uses(cost_model *m) {
+    bool is_first[COST_TILES_MAX] = {false};
+    for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (!edit_is_product(s)) continue;
+        int left = tile_index(m, edit_operand_name(s, 0));
+        int right = tile_index(m, edit_operand_name(s, 1));
+        if (left < 0 || right < 0 || !m->plan.roles[right].is_loaded_in_loop) continue;
+        bool is_sum = s->compute.target_kind == TL_ACCUMULATE && !m->plan.roles[left].in_shared;
+        if (!is_sum) is_first[right] = true;
+        else if (is_first[right]) m->is_read_last[right] = true;
+    }
+}
+
 static void read_channels(cost_model *m) {
+    read_last_uses(m);
     tl_statement *first_use = NULL;
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (!edit_is_product(s)) continue;

@@ -247,12 +247,19 @@ static double iterations(const cost_model *m, const cost_choice *c) {
     return most;
 }
 
-/* Clocks an iteration that all wait for copies: those of so many iterations are under way. */
-static double copy_wait(const cost_model *m, const cost_choice *c, double iteration_clocks) {
-    double wait = 0;
+/* Clocks an iteration that all wait for copies: those of so many iterations are under way. A tile
+ * that the next iteration's first row of products still reads is free when the last warpgroup's row
+ * has landed.
+ */
+static double copy_wait(const cost_model *m, const cost_choice *c, double iteration_clocks,
+                        double row_clocks) {
+    double wait = 0, groups = (double)c->warpgroups;
+    double late = iteration_clocks * (groups - 1) / groups + row_clocks;
     for (int i = 0; i < m->channel_count; i++) {
-        double ahead = (double)stages_of(c, m->channels[i]) - 1;
-        wait = fmax(wait, PRICES_LANDING_ASYNC_CLOCKS - ahead * iteration_clocks);
+        int tile = m->channels[i];
+        double ahead = ((double)stages_of(c, tile) - 1) * iteration_clocks;
+        if (m->is_read_last[tile] && stages_of(c, tile) > 1) ahead -= late;
+        wait = fmax(wait, PRICES_LANDING_ASYNC_CLOCKS - ahead);
     }
     return wait;
 }
@@ -310,7 +317,8 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     double products = fmax(all.products / PRICES_BUSY_SHARE,
                            all.products + runs * TURN_CLOCKS * groups * (groups - 1));
     double step = fmax(fmax(products, issued), fmax(chain, all.cache));
-    double wait = copy_wait(m, c, step / runs) * runs;
+    double row = (all.products - all.first) / runs / groups; /* sums that the next iteration adds */
+    double wait = copy_wait(m, c, step / runs, row) * runs;
     double end = end_clocks(m, c, waits, (double)results, has_own);
     out.blocks = runs;
     out.tensor = all.products;
