@@ -22,6 +22,7 @@ typedef struct cost_item {
     double
         near_fp32; /* ELEMENTS: instead, where warpgroups work a polynomial out; 0: they do not */
     bool is_vector, to_shared, is_load;
+    bool is_columns;    /* a vector with a value for each column: every warp has all of them */
     bool is_mask;       /* ELEMENTS: of a Mask */
     bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */
     int element_bytes;

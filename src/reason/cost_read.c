@@ -138,6 +138,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     it->a = m->extents[tile][0];
     it->b = m->extents[tile][1];
     it->is_vector = m->plan.roles[tile].tile->axis_count < 2;
+    it->is_columns = it->is_vector && m->plan.roles[tile].layout == TL_COLUMNS;
     const tiles_tile *about = m->plan.roles[tile].tile;
     for (int i = 0; i < about->axis_count && c->operation != TL_MASK && !it->is_vector; i++) {
         if (!edit_reads(s, about->axes[i])) continue;

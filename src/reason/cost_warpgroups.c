@@ -25,6 +25,7 @@ enum {
     TEST_REGISTERS = 4,         /* each further one: its limits */
     TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
     SECOND_CLOCKS = 190,        /* the same, where two products are waited for one by one */
+    COLUMN_COPIES = 32,         /* of a value per column, by the lanes of a warpgroup */
     TILE_CLOCKS = 800,          /* of a tile's beginning and end, which nothing hides */
     TILE_GROUP_CLOCKS = 600,    /* the same, a warpgroup: its first maximum, its results */
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
@@ -209,6 +210,10 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             double clocks = product_clocks(m, c, it) * runs;
             all.products += clocks;
             if (m->plan.roles[it->tile].in_shared) all.first += clocks;
+        } else if (it->is_columns) { /* each warp's rows have a lane of four for every value */
+            prices_element element = {.fp32 = it->fp32, .exp2 = it->exp2};
+            all.issued += prices_of_issue(g, a * COLUMN_COPIES * (double)c->warpgroups) * runs *
+                          prices_of_element(element);
         } else if (it->kind == COST_ELEMENTS && !it->is_vector) {
             bool is_cut = it->is_mask && m->is_triangular && it->loop_count == 1;
             bool is_near = it->near_fp32 > 0; /* few arguments are far out */
