@@ -56,6 +56,7 @@ struct cost_model {
     bool channel_is_head[COST_TILES_MAX];
     int channel_count;
     bool is_read_last[COST_TILES_MAX]; /* by tile: by products at both ends of an iteration */
+    int sums_left;                     /* products that the next iteration may issue */
     cost_extent grid_sizes[TL_AXES_MAX];
     double grid_lengths[TL_AXES_MAX];
     int grid_count;

@@ -292,7 +292,7 @@ static void read_last_uses(cost_model *m) {
         if (left < 0 || right < 0 || !m->plan.roles[right].is_loaded_in_loop) continue;
         bool is_sum = s->compute.target_kind == TL_ACCUMULATE && !m->plan.roles[left].in_shared;
         if (!is_sum) is_first[right] = true;
-        else if (is_first[right]) m->is_read_last[right] = true;
+        else if (is_first[right]) m->is_read_last[right] = true, m->sums_left++;
     }
 }
 

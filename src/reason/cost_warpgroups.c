@@ -99,6 +99,13 @@ static bool passes_through(const cost_model *m, const place_role *role) {
     return true;
 }
 
+/* Of a 16-bit copy that products take from registers. */
+static double cast_registers(const cost_model *m, const cost_choice *c, int tile) {
+    const place_role *role = &m->plan.roles[tile];
+    if (role->tile->axis_count != 2 || !role->has_cast) return 0;
+    return cost_tile_registers(m, c, tile) * WARPGROUP_STEP_BYTES / warpgroups_step(m->r) / 4;
+}
+
 /* Accumulators, matrices that elementwise statements keep, and 16-bit copies that products take
  * from registers.
  */
@@ -108,18 +115,19 @@ static double matrix_registers(const cost_model *m, const cost_choice *c, int ti
     if (role->tile->axis_count != 2) return 0;
     if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
     else if (role->in_register && !passes_through(m, role)) all += own;
-    if (role->has_cast)
-        all += own * WARPGROUP_STEP_BYTES / warpgroups_step(m->r) / 4 * (double)c->casts;
+    all += cast_registers(m, c, tile) * (double)c->casts;
     if (role->is_product && narrow_is_promoted(m->r, role->tile)) all += own;
     return all;
 }
 
 /* The most that tiles take at a time. What a loop has is there in all of it, since products of one
  * iteration run beside elements of another, but for values of columns: these are made of one
- * another in place, and those that are loaded come first of all.
+ * another in place, and those that are loaded come first of all. Where the next iteration issues the
+ * last products, half of the columns' values come when those have landed, whose left operands leave
+ * their further places by then.
  */
 static double tile_registers(const cost_model *m, const cost_choice *c) {
-    double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0;
+    double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0, further = 0;
     int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
@@ -132,8 +140,10 @@ static double tile_registers(const cost_model *m, const cost_choice *c) {
         for (int p = l.first; own > 0 && p >= 0 && p <= l.last && p < points; p++)
             *(is_columns ? &vectors[p] : &matrices[p]) += own;
     }
+    for (int i = 0; i < m->plan.count && m->sums_left > 0; i++)
+        further += cast_registers(m, c, i) * (double)(c->casts - 1);
     for (int p = 0; p < points; p++)
-        most = fmax(most, matrices[p] + fmax(vectors[p], ROW_REGISTERS));
+        most = fmax(most, fmax(matrices[p] + ROW_REGISTERS, matrices[p] - further + vectors[p]));
     return most;
 }
 
@@ -324,7 +334,8 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     double step = fmax(fmax(products, issued), fmax(chain, all.cache));
     double row = (all.products - all.first) / runs / groups; /* sums that the next iteration adds */
     double wait = copy_wait(m, c, step / runs, row) * runs;
-    double end = end_clocks(m, c, waits, (double)results, has_own);
+    bool is_rotated = waits && m->sums_left == 0;
+    double end = end_clocks(m, c, is_rotated, (double)results, has_own);
     out.blocks = runs;
     out.tensor = all.products;
     out.elements = issued;

@@ -18,7 +18,6 @@ typedef struct flat_walk {
     names targets;    /* of the tail's products */
     names channels;   /* shared tiles that the tail waits for */
     bool is_together; /* the tail lands before the elements, which rewrite its left operand */
-    bool is_ahead;    /* the tail is issued first: it reads tiles that the beginning waits for */
     names moved;      /* values of this tile that the next one's beginning overwrites */
     tl_block beginning, starts, releases, issue, landing, copies, scalars, end;
     const char *why;
@@ -66,9 +65,8 @@ static bool read_end(reason *r, flat_walk *f) {
     for (; s && s->kind == TL_RELEASE; s = s->next) edit_append_copy(r->memory, &f->releases, s);
     for (; s && (edit_is_product(s) || s->kind == TL_WAIT); s = s->next) {
         if (waits_for(s, &f->targets)) break;
-        names_add(r->memory, &f->channels,
-                  s->kind == TL_WAIT ? s->sync.what->text : edit_operand_name(s, 1));
-        if (s->kind != TL_WAIT) names_add(r->memory, &f->targets, edit_target_name(s));
+        if (s->kind == TL_WAIT) names_add(r->memory, &f->channels, s->sync.what->text);
+        else names_add(r->memory, &f->targets, edit_target_name(s));
         edit_append_copy(r->memory, &f->issue, s);
     }
     if (f->targets.count == 0) return refuse(f, "no product is left for a tile's end");
@@ -81,13 +79,14 @@ static bool read_end(reason *r, flat_walk *f) {
     return true;
 }
 
-/* A Wait changes what the tile's name means: before it the tail has been issued. */
-static bool waits_for_operand(const flat_walk *f, const tl_statement *s) {
-    bool is_ahead = s->kind == TL_WAIT && names_have(&f->channels, s->sync.what->text);
-    for (const tl_statement *t = f->issue.first; t; t = t->next)
-        if (t->kind == TL_WAIT && is_ahead && str_equal(t->sync.what->text, s->sync.what->text))
-            return false;
-    return is_ahead;
+/* Does the tail read the tile, which it does not wait for itself? By the time that the next tile's
+ * first product has been issued the name would mean that one's.
+ */
+static bool is_held_for_tail(const flat_walk *f, str tile) {
+    bool is_read = false;
+    for (const tl_statement *s = f->issue.first; s; s = s->next)
+        is_read |= edit_is_product(s) && edit_reads(s, tile);
+    return is_read && !names_have(&f->channels, tile);
 }
 
 /* Before the loop: where the tail's sums start, and the first block. */
@@ -99,8 +98,9 @@ static bool read_beginning(reason *r, flat_walk *f) {
         bool is_start = edit_is_compute(s, TL_FILL) && names_meet(&writes, &f->targets);
         if (!is_start && (names_meet(&writes, &f->targets) || names_meet(&reads, &f->targets)))
             return refuse(f, "a tile's beginning touches what its end adds up");
+        if (s->kind == TL_WAIT && is_held_for_tail(f, s->sync.what->text))
+            return refuse(f, "its last product reads a tile that its first one reads, too");
         has_product = has_product || edit_is_product(s);
-        f->is_ahead |= waits_for_operand(f, s);
         edit_append_copy(r->memory, is_start ? &f->starts : &f->beginning, s);
     }
     return has_product ? true : refuse(f, "a tile's beginning has no product");
@@ -194,33 +194,25 @@ static bool lands_later(const tl_statement *s, const names *products) {
     return false;
 }
 
-/* This tile's last product, and what fits into the wait for it. */
-static void issue_last(reason *r, const flat_walk *f, tl_block *to) {
-    tl_block issue = copy_block(r, &f->issue);
-    for (tl_statement *t = issue.first; t; t = t->next)
-        if (edit_is_product(t)) t->comment = STR("of this tile's last block");
-    edit_join(to, issue);
-    edit_join(to, copy_block(r, &f->scalars));
-}
-
-/* The next tile's first block, this tile's last product issued after its own, or before them. */
+/* The next tile's first block, this tile's last product issued after its own. */
 static tl_block next_beginning(reason *r, const flat_walk *f) {
     tl_block next = copy_block(r, &f->beginning), all = copy_block(r, &f->copies);
     name_next_in(r, &next);
-    bool is_issued = f->is_ahead, is_landed = false;
-    if (is_issued) issue_last(r, f, &all);
+    bool is_issued = false, is_landed = false;
     names products = {0};
     for (tl_statement *s = next.first, *after; s; s = after) {
         after = s->next;
         if (edit_is_product(s)) names_add(r->memory, &products, edit_target_name(s));
         if (waits_for(s, &products) && !is_issued) {
-            issue_last(r, f, &all);
+            tl_block issue = copy_block(r, &f->issue);
+            for (tl_statement *t = issue.first; t; t = t->next)
+                if (edit_is_product(t)) t->comment = STR("of this tile's last block");
+            edit_join(&all, issue);
+            edit_join(&all, copy_block(r, &f->scalars));
             is_issued = true;
         }
-        bool lands_together = f->is_together && s->kind != TL_WAIT && s->kind != TL_RELEASE &&
-                              !lands_later(s, &products);
-        bool lands = f->is_ahead ? waits_for(s, &products) : lands_together;
-        if (is_issued && !is_landed && lands) {
+        if (is_issued && !is_landed && f->is_together && s->kind != TL_WAIT &&
+            s->kind != TL_RELEASE && !lands_later(s, &products)) {
             edit_join(&all, copy_block(r, &f->landing));
             is_landed = true;
         }

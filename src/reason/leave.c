@@ -56,11 +56,22 @@ static const char *add_product(reason *r, leave_last *last, const tl_statement *
     return NULL;
 }
 
-/* Is it one of the products' landing that the statement waits for, or what they leave? */
+/* Copies call a tile by its bare name. */
+static bool have_tile(const names *all, str tile) {
+    for (int i = 0; i < all->count; i++)
+        if (str_equal(edit_bare(all->items[i]), edit_bare(tile))) return true;
+    return false;
+}
+
+/* Does the statement use what the products leave, or change what they take? */
 static bool touches(reason *r, const leave_last *last, const tl_statement *s) {
     names reads = {0}, writes = {0};
     names_add_uses(r->memory, s, &reads, &writes);
-    return names_meet(&reads, &last->targets) || names_meet(&writes, &last->held);
+    bool does = false;
+    for (int i = 0; i < last->targets.count; i++)
+        does |= have_tile(&reads, last->targets.items[i]);
+    for (int i = 0; i < last->held.count; i++) does |= have_tile(&writes, last->held.items[i]);
+    return does;
 }
 
 /* Where they have to have landed: products land in the order in which they are issued. */
@@ -185,6 +196,35 @@ static tl_block copy_of(reason *r, const tl_block *block, const char *comment) {
     return copy;
 }
 
+static bool uses(reason *r, const tl_statement *s, str tile) {
+    names all = {0};
+    names_add_uses(r->memory, s, &all, &all);
+    return have_tile(&all, tile);
+}
+
+/* How many products are waited for before the loaded tile's first use; 0: it is used before they
+ * have all been issued, up to 'landed'.
+ */
+static int landings_before_use(reason *r, const tl_statement *load, const tl_statement *landed) {
+    str tile = edit_target_name(load);
+    int count = 0;
+    const tl_statement *s = load->next;
+    for (; s && s != landed; s = s->next)
+        if (uses(r, s, tile)) return 0;
+    for (; s && !uses(r, s, tile); s = s->next) count += s->kind == TL_WAIT && is_landing(s);
+    return count;
+}
+
+/* Vectors are on their way before all products; but where one is needed only when a second product
+ * has landed, it is loaded when the last ones have: their left operands need no registers any more.
+ */
+static void load_late(reason *r, tl_statement *loop, tl_statement *landed) {
+    for (tl_statement *s = loop->loop.body.first, *next; s->kind == TL_COPY; s = next) {
+        next = s->next;
+        if (landings_before_use(r, s, landed) > 1) edit_move_after(r->kernel, landed, s);
+    }
+}
+
 void leave_write(reason *r, tl_statement *loop, const leave_last *last) {
     const tl_statement *first = loop->loop.body.first;
     edit_before(r->kernel, loop, peel_iteration(r, loop, first, NULL, true));
@@ -193,10 +233,13 @@ void leave_write(reason *r, tl_statement *loop, const leave_last *last) {
     tl_block later = peel_iteration(r, loop, first, NULL, false);
     loop->loop.body = (tl_block){0};
     edit_append(&loop->loop.body, loop, later);
-    edit_before(r->kernel, landing_place(r, loop, last), copy_of(r, &last->landing, ""));
+    tl_statement *place = landing_place(r, loop, last);
+    edit_before(r->kernel, place, copy_of(r, &last->landing, ""));
+    tl_statement *landed = place->previous;
     tl_statement *at = loop->loop.body.first; /* vectors are on their way before all products */
     while (at->kind == TL_COPY) at = at->next;
     edit_before(r->kernel, at, copy_of(r, &last->issue, "of the previous block"));
+    load_late(r, loop, landed);
     at = loop; /* what they do not read is free before they run */
     while (at->next && at->next->kind == TL_RELEASE && !reads(last, at->next->sync.what->text))
         at = at->next;
