@@ -50,7 +50,8 @@ template <int COUNT, int ELEMENTS> __device__ __forceinline__ void ftl_pin_tile(
 }
 
 // The same for packed pairs.
-template <int COUNT, int ELEMENTS> __device__ __forceinline__ void ftl_pin_pairs(const unsigned (&tile)[COUNT][ELEMENTS]) {
+template <int COUNT, int ELEMENTS>
+__device__ __forceinline__ void ftl_pin_pairs(const unsigned (&tile)[COUNT][ELEMENTS]) {
     unsigned all = 0xffffffff;
     FTL_UNROLL for (int i = 0; i < COUNT * ELEMENTS; i++) all &= tile[i / ELEMENTS][i % ELEMENTS];
     if (all == 0xffffffff) asm volatile("nanosleep.u32 0;" ::: "memory");

@@ -68,8 +68,7 @@ static bool touches(reason *r, const leave_last *last, const tl_statement *s) {
     names reads = {0}, writes = {0};
     names_add_uses(r->memory, s, &reads, &writes);
     bool does = false;
-    for (int i = 0; i < last->targets.count; i++)
-        does |= have_tile(&reads, last->targets.items[i]);
+    for (int i = 0; i < last->targets.count; i++) does |= have_tile(&reads, last->targets.items[i]);
     for (int i = 0; i < last->held.count; i++) does |= have_tile(&writes, last->held.items[i]);
     return does;
 }

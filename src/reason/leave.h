@@ -12,7 +12,8 @@ typedef struct leave_last {
     const char *why;         /* none are */
 } leave_last;
 
-/* Takes the products out of the loop, whose products are issued early, each with a Wait after it. */
+/* Takes the products out of the loop, whose products are issued early, each with a Wait after it.
+ */
 leave_last leave_cut(reason *r, tl_statement *loop);
 /* Writes them before the next iteration's, and after the loop; the first iteration's other
  * statements are before it.
