@@ -41,22 +41,6 @@ __device__ __forceinline__ void ftl_pin(float a, float b) {
     if ((a == most) | (b == most)) asm volatile("nanosleep.u32 0;" ::: "memory");
 }
 
-// The same for each element of a tile: no tile is all NaN.
-template <int COUNT, int ELEMENTS> __device__ __forceinline__ void ftl_pin_tile(const float (&tile)[COUNT][ELEMENTS]) {
-    unsigned all = 0xffffffff;
-    FTL_UNROLL for (int i = 0; i < COUNT * ELEMENTS; i++)
-        all &= __float_as_uint(tile[i / ELEMENTS][i % ELEMENTS]);
-    if (all == 0xffffffff) asm volatile("nanosleep.u32 0;" ::: "memory");
-}
-
-// The same for packed pairs.
-template <int COUNT, int ELEMENTS>
-__device__ __forceinline__ void ftl_pin_pairs(const unsigned (&tile)[COUNT][ELEMENTS]) {
-    unsigned all = 0xffffffff;
-    FTL_UNROLL for (int i = 0; i < COUNT * ELEMENTS; i++) all &= tile[i / ELEMENTS][i % ELEMENTS];
-    if (all == 0xffffffff) asm volatile("nanosleep.u32 0;" ::: "memory");
-}
-
 // Zero, which the compiler does not know: the grid has one dimension.
 __device__ __forceinline__ unsigned ftl_zero() {
     unsigned zero;

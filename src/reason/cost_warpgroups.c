@@ -123,8 +123,8 @@ static double matrix_registers(const cost_model *m, const cost_choice *c, int ti
 /* The most that tiles take at a time. What a loop has is there in all of it, since products of one
  * iteration run beside elements of another, but for values of columns: these are made of one
  * another in place, and those that are loaded come first of all. Where the next iteration issues
- * the last products, half of the columns' values come when those have landed, whose left operands
- * leave their further places by then.
+ * the last products, their left operands have been read when elements begin: as the checks count,
+ * further places of these leave room for values of columns.
  */
 static double tile_registers(const cost_model *m, const cost_choice *c) {
     double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0, further = 0;

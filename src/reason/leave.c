@@ -201,30 +201,70 @@ static bool uses(reason *r, const tl_statement *s, str tile) {
     return have_tile(&all, tile);
 }
 
-/* How many products are waited for before the loaded tile's first use; 0: it is used before they
- * have all been issued, up to 'landed'.
- */
-static int landings_before_use(reason *r, const tl_statement *load, const tl_statement *landed) {
-    str tile = edit_target_name(load);
-    int count = 0;
-    const tl_statement *s = load->next;
-    for (; s && s != landed; s = s->next)
-        if (uses(r, s, tile)) return 0;
-    for (; s && !uses(r, s, tile); s = s->next) count += s->kind == TL_WAIT && is_landing(s);
-    return count;
+/* --- vectors ---------------------------------------------------------------------------------- */
+
+/* A Copy of the walk's next block: past the last one it brings zeros that nobody uses. */
+static tl_statement *of_next_block(reason *r, const tl_statement *loop, const tl_statement *copy) {
+    tl_statement *next = tl_statement_copy(r->memory, copy);
+    const tl_expr *at = tl_quote_expr(r->memory, "%s + 1", edit_z(r->memory, loop->loop.name));
+    for (int i = 0; i < next->copy.place.count; i++)
+        if (next->copy.place.items[i].at)
+            next->copy.place.items[i].at =
+                edit_substitute(r->memory, next->copy.place.items[i].at, loop->loop.name, at);
+    next->comment = STR("of the next block");
+    return next;
 }
 
-/* Vectors are on their way before all products; but where one is needed only when a second product
- * has landed, it is loaded when the last ones have: their left operands need no registers any more.
+static bool is_vector(const tl_statement *loop, str tile) {
+    const tl_statement *a =
+        edit_find_allocation(loop->parent->role.body.first, edit_bare(tile), TL_REGISTER);
+    return a && a->allocate.shape.count == 1;
+}
+
+/* The end of the run of elements that is the last to use the loaded vector, or what is made of it
+ * alone; NULL: something after the loop uses it, too.
  */
-static void load_late(reason *r, tl_statement *loop, tl_statement *landed) {
-    for (tl_statement *s = loop->loop.body.first, *next; s->kind == TL_COPY; s = next) {
+static tl_statement *end_of_uses(reason *r, const tl_statement *loop, const tl_statement *load) {
+    names all = names_of(r->memory, edit_target_name(load));
+    tl_statement *last = NULL;
+    for (tl_statement *s = load->next; s; s = s->next)
+        for (int i = 0; i < all.count; i++) {
+            if (!uses(r, s, all.items[i])) continue;
+            last = s;
+            bool is_made = s->kind == TL_COMPUTE && is_vector(loop, edit_target_name(s));
+            if (is_made && !names_have(&all, edit_target_name(s)))
+                names_add(r->memory, &all, edit_target_name(s));
+        }
+    for (const tl_statement *s = loop->next; s; s = s->next)
+        for (int i = 0; i < all.count; i++)
+            if (uses(r, s, all.items[i])) return NULL;
+    while (last && last->next && !edit_is_product(last->next) &&
+           (last->next->kind == TL_COMPUTE || last->next->kind == TL_RESHAPE))
+        last = last->next;
+    return last;
+}
+
+/* Vectors that come with each block are loaded a block ahead, into the registers of this one's:
+ * from where the iteration begins memory takes longer than the first products.
+ */
+static void load_ahead(reason *r, tl_statement *loop) {
+    tl_tensor tensor;
+    for (tl_statement *s = loop->loop.body.first, *next; s && s->kind == TL_COPY; s = next) {
         next = s->next;
-        if (landings_before_use(r, s, landed) > 1) edit_move_after(r->kernel, landed, s);
+        bool is_plain = tl_find_tensor(r->kernel, s->copy.what->text, &tensor) && !tensor.view;
+        if (!is_plain || !is_vector(loop, edit_target_name(s))) continue;
+        tl_statement *at = end_of_uses(r, loop, s);
+        if (!at) continue;
+        tl_block ahead = {0}, first = peel_iteration(r, loop, s, s->next, true);
+        tl_block_append(&ahead, NULL, of_next_block(r, loop, s));
+        edit_after(r->kernel, at, ahead);
+        edit_before(r->kernel, loop, first);
+        edit_remove(r->kernel, s);
     }
 }
 
 void leave_write(reason *r, tl_statement *loop, const leave_last *last) {
+    load_ahead(r, loop);
     const tl_statement *first = loop->loop.body.first;
     edit_before(r->kernel, loop, peel_iteration(r, loop, first, NULL, true));
     tl_block after = copy_of(r, &last->issue, "of the last block");
@@ -232,13 +272,10 @@ void leave_write(reason *r, tl_statement *loop, const leave_last *last) {
     tl_block later = peel_iteration(r, loop, first, NULL, false);
     loop->loop.body = (tl_block){0};
     edit_append(&loop->loop.body, loop, later);
-    tl_statement *place = landing_place(r, loop, last);
-    edit_before(r->kernel, place, copy_of(r, &last->landing, ""));
-    tl_statement *landed = place->previous;
+    edit_before(r->kernel, landing_place(r, loop, last), copy_of(r, &last->landing, ""));
     tl_statement *at = loop->loop.body.first; /* vectors are on their way before all products */
     while (at->kind == TL_COPY) at = at->next;
     edit_before(r->kernel, at, copy_of(r, &last->issue, "of the previous block"));
-    load_late(r, loop, landed);
     at = loop; /* what they do not read is free before they run */
     while (at->next && at->next->kind == TL_RELEASE && !reads(last, at->next->sync.what->text))
         at = at->next;

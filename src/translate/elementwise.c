@@ -385,21 +385,6 @@ static void offer_function(const run *r, const int *group, int count, int first)
     if (x.fits) emit_may_be_function(r->t, first, last->s, last->target, x.items, x.count);
 }
 
-/* What keeps a wait for a product after the run: its sums, else the matrix that it makes. */
-static void note_pin(const run *r, const int *group, int count) {
-    const emit_tile *sums = NULL, *made = r->items[group[count - 1]].target;
-    bool reduces = false;
-    for (int i = 0; i < count; i++) {
-        const elements_item *x = &r->items[group[i]];
-        reduces |= x->reduces;
-        if (x->reduces && !x->target->shape.is_lines && x->target->type == TL_F32) sums = x->target;
-    }
-    bool is_matrix = r->t->is_async && !made->is_vector && made->space == TL_REGISTER &&
-                     !made->shape.is_lines && (made->is_packed || made->type == TL_F32);
-    if (sums) r->t->pin = sums;
-    else if (!reduces && is_matrix && made->stages < 2) r->t->pin = made;
-}
-
 static void emit_group(run *r, const int *group, int count) {
     emit *t = r->t;
     emit_about(t, r->items[group[0]].s);
@@ -439,9 +424,10 @@ static void emit_group(run *r, const int *group, int count) {
         if (elements_notes_high(t, &r->items[group[i]])) settle_high(t, &r->items[group[i]]);
     for (int i = 0; i < count; i++) {
         const elements_item *x = &r->items[group[i]];
-        if (x->reduces) finish_reduction(t, x);
+        if (!x->reduces) continue;
+        finish_reduction(t, x);
+        if (!x->target->shape.is_lines && x->target->type == TL_F32) t->pin = x->target;
     }
-    note_pin(r, group, count);
     if (scoped) emit_close(t);
     offer_function(r, group, count, first_line);
 }

@@ -246,8 +246,7 @@ typedef struct emit {
     LIST(emit_flight) flights;
     LIST(emit_vote) votes;  /* kept by the loops around */
     const tl_symbol *coded; /* what FromCode made last, and the text has voted on: `P_high` */
-    const emit_tile *pin; /* sums over what was computed since the last product was issued, or what
-                             was computed last */
+    const emit_tile *pin;   /* sums over what was computed since the last product was issued */
     emit_walk walk;
     int64_t shared_bytes;
     int blocks_per_sm;

@@ -311,17 +311,6 @@ static bool holds_product(const tl_statement *s) {
     return false;
 }
 
-static void emit_pin(emit *t) {
-    const emit_tile *tile = t->pin;
-    t->pin = NULL;
-    if (!tile) return;
-    const char *pin = str_copy_z(t->memory, tile->name);
-    const char *first = tile->shape.down > 1 ? "[0]" : "", *why = "before the wait, not after it";
-    if (tile->is_vector)
-        emit_text(t, "ftl_pin(%s%s[0], %s%s[1]); // %s", pin, first, pin, first, why);
-    else emit_text(t, "ftl_pin_%s(%s); // %s", tile->is_packed ? "pairs" : "tile", pin, why);
-}
-
 /* How many groups are younger than the last product into the tile; 0 where the text does not tell.
  */
 void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile) {
@@ -338,7 +327,13 @@ void emit_wait_products(emit *t, const tl_statement *s, const emit_tile *tile) {
             else later++;
         } else if (holds_product(at)) break;
     }
-    emit_pin(t);
+    if (t->pin) {
+        const char *pin = str_copy_z(t->memory, t->pin->name);
+        const char *first = t->pin->shape.down > 1 ? "[0]" : "";
+        emit_text(t, "ftl_pin(%s%s[0], %s%s[1]); // before the wait, not after it", pin, first, pin,
+                  first);
+        t->pin = NULL;
+    }
     emit_text(t, "ftl_wgmma_wait<%d>();", last ? later : 0);
     keep(t, tile);
     emit_note_touched(t, s->sync.what, false);
