@@ -215,6 +215,7 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     it->tile = tile;
     it->is_load = is_load;
     it->to_shared = is_load && m->plan.roles[tile].in_shared;
+    it->is_columns = is_load && !it->to_shared && m->plan.roles[tile].layout == TL_COLUMNS;
     int bytes = cost_raw_bytes(m, tile);
     it->element_bytes = bytes > 0 ? bytes : 4;
     it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);

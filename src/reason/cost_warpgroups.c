@@ -26,6 +26,7 @@ enum {
     TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
     SECOND_CLOCKS = 190,        /* the same, where two products are waited for one by one */
     COLUMN_COPIES = 32,         /* of a value per column, by the lanes of a warpgroup */
+    COLUMN_LOAD_CLOCKS = 160,   /* of an iteration, for each such vector that it loads */
     TILE_CLOCKS = 800,          /* of a tile's beginning and end, which nothing hides */
     TILE_GROUP_CLOCKS = 600,    /* the same, a warpgroup: its first maximum, its results */
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
@@ -148,7 +149,7 @@ static double tile_registers(const cost_model *m, const cost_choice *c) {
 }
 
 typedef struct load {
-    double products, first, issued, cache, late, flops; /* clocks of a tile; flops */
+    double products, first, issued, cache, late, columns, flops; /* clocks of a tile; flops */
 } load;
 
 /* A loop up to a triangle's edge: its length, its block, and its blocks of all tiles. */
@@ -220,7 +221,8 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             double clocks = product_clocks(m, c, it) * runs;
             all.products += clocks;
             if (m->plan.roles[it->tile].in_shared) all.first += clocks;
-        } else if (it->is_columns) { /* each warp's rows have a lane of four for every value */
+        } else if (it->kind == COST_ELEMENTS &&
+                   it->is_columns) { /* each warp's rows have a lane of four for every value */
             prices_element element = {.fp32 = it->fp32, .exp2 = it->exp2};
             all.issued += prices_of_issue(g, a * COLUMN_COPIES * (double)c->warpgroups) * runs *
                           prices_of_element(element);
@@ -245,6 +247,7 @@ static load add_up(const cost_model *m, const cost_choice *c) {
                                   .boxes = boxes_of(m, it, a)};
             prices_copy clocks = prices_of_lines(lines);
             if (it->is_load) all.cache += clocks.all * runs;
+            if (it->loop_count > 0 && it->is_columns) all.columns += COLUMN_LOAD_CLOCKS * runs;
             /* A tile's beginning and end wait for it: nothing else of it is under way. */
             bool is_waited =
                 it->loop_count == 0 || (m->channel_count > 0 && it->tile == m->channels[0]);
@@ -331,7 +334,7 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     }
     double products = fmax(all.products / PRICES_BUSY_SHARE,
                            all.products + runs * TURN_CLOCKS * groups * (groups - 1));
-    double step = fmax(fmax(products, issued), fmax(chain, all.cache));
+    double step = fmax(fmax(products, issued), fmax(chain, all.cache)) + all.columns;
     double row = (all.products - all.first) / runs / groups; /* sums that the next iteration adds */
     double wait = copy_wait(m, c, step / runs, row) * runs;
     bool is_rotated = waits && m->sums_left == 0;
