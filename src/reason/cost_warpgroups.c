@@ -221,8 +221,7 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             double clocks = product_clocks(m, c, it) * runs;
             all.products += clocks;
             if (m->plan.roles[it->tile].in_shared) all.first += clocks;
-        } else if (it->kind == COST_ELEMENTS &&
-                   it->is_columns) { /* each warp's rows have a lane of four for every value */
+        } else if (it->kind == COST_ELEMENTS && it->is_columns) {
             prices_element element = {.fp32 = it->fp32, .exp2 = it->exp2};
             all.issued += prices_of_issue(g, a * COLUMN_COPIES * (double)c->warpgroups) * runs *
                           prices_of_element(element);

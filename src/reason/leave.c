@@ -11,8 +11,7 @@
 #include "reason/leave.h"
 
 #include "reason/peel.h"
-#include "reason/stage.h"
-#include "reason/warpgroups.h"
+#include "tl/names.h"
 
 static bool is_arrival(const tl_statement *s) {
     return s->kind == TL_WAIT && str_ends(s->sync.what->text, STR("_shared"));
@@ -82,7 +81,8 @@ static tl_statement *landing_place(reason *r, const tl_statement *loop, const le
 
 static const char *refusal(reason *r, tl_statement *loop, const tl_statement *row,
                            leave_last *last) {
-    const char *why = NULL;
+    const char *why = !row ? "it does not end with a product" : NULL;
+    if (!why && !reason_is_never_empty(r, loop)) why = "it may run not at all";
     for (const tl_statement *s = row; s && !why; s = s->next) {
         if (edit_is_product(s)) why = add_product(r, last, s);
         if (s->kind == TL_RELEASE && !has_slots(r, s->sync.what->text))
@@ -92,6 +92,7 @@ static const char *refusal(reason *r, tl_statement *loop, const tl_statement *ro
     int beside = 0;
     const tl_statement *place = landing_place(r, loop, last);
     for (const tl_statement *s = loop->loop.body.first; s && s != row; s = s->next) {
+        if (s->kind == TL_LET) return "it defines constants of its own";
         if (s == place) place = NULL;
         beside += place && edit_is_product(s);
     }
@@ -122,16 +123,22 @@ static void name_places(reason *r, tl_statement *loop, tl_statement *tile) {
             own = reason_fresh(r, "%.*s_%lld", STR_ARGS(name), (long long)(all - inside));
             edit_allocate_like(r->kernel, r->memory, tile, own, "the same, of another product");
         }
-        if (!str_equal(own, name)) edit_rename_from(s, name, own);
+        for (tl_statement *t = s; t && !str_equal(own, name); t = tl_next(t, s))
+            edit_rename(t, name, own);
     }
 }
 
 /* Is the product's sum left alone by the rest of the iteration, and its left operand there? */
 static bool may_wait(reason *r, const tl_statement *product, const tl_statement *landing) {
     leave_last own = {0};
-    if (add_product(r, &own, product) || is_arrival(product->previous)) return false;
-    for (const tl_statement *s = landing; s; s = s->next)
-        if (s->kind == TL_LET || s->kind == TL_FOR || touches(r, &own, s)) return false;
+    str right = edit_operand_name(product, 1);
+    if (!product->previous || is_arrival(product->previous) || add_product(r, &own, product))
+        return false;
+    for (const tl_statement *s = landing; s; s = s->next) {
+        bool is_another = is_arrival(s) && str_equal(s->sync.what->text, right);
+        if (is_another || s->kind == TL_LET || s->kind == TL_FOR || touches(r, &own, s))
+            return false;
+    }
     return true;
 }
 
@@ -163,14 +170,12 @@ static void gather_sums(reason *r, tl_statement *loop) {
 }
 
 leave_last leave_cut(reason *r, tl_statement *loop) {
-    leave_last last = {0};
-    if (!row_at_end(loop)) return refuse("it does not end with a product");
-    if (!reason_is_never_empty(r, loop)) return refuse("it may run not at all");
-    for (const tl_statement *s = loop->loop.body.first; s; s = s->next)
-        if (s->kind == TL_LET) return refuse("it defines constants of its own");
+    leave_last alone = {0}, last = {0};
+    const char *why = refusal(r, loop, row_at_end(loop), &alone);
+    if (why) return refuse(why);
     gather_sums(r, loop);
     tl_statement *row = row_at_end(loop);
-    const char *why = refusal(r, loop, row, &last);
+    why = refusal(r, loop, row, &last);
     if (why) return refuse(why);
     for (tl_statement *s = row, *next; s; s = next) {
         next = s->next;
@@ -251,7 +256,9 @@ static void load_ahead(reason *r, tl_statement *loop) {
     tl_tensor tensor;
     for (tl_statement *s = loop->loop.body.first, *next; s && s->kind == TL_COPY; s = next) {
         next = s->next;
-        bool is_plain = tl_find_tensor(r->kernel, s->copy.what->text, &tensor) && !tensor.view;
+        /* An Output may still change; a view's place past the end need not exist. */
+        bool is_plain = tl_find_tensor(r->kernel, s->copy.what->text, &tensor) &&
+                        tensor.statement->kind == TL_INPUT;
         if (!is_plain || !is_vector(loop, edit_target_name(s))) continue;
         tl_statement *at = end_of_uses(r, loop, s);
         if (!at) continue;
