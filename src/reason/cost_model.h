@@ -22,6 +22,7 @@ typedef struct cost_item {
     double
         near_fp32; /* ELEMENTS: instead, where warpgroups work a polynomial out; 0: they do not */
     bool is_vector, to_shared, is_load;
+    bool is_columns;    /* a vector with a value for each column: every warp has all of them */
     bool is_mask;       /* ELEMENTS: of a Mask */
     bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */
     int element_bytes;
@@ -54,6 +55,8 @@ struct cost_model {
     int channels[COST_TILES_MAX];
     bool channel_is_head[COST_TILES_MAX];
     int channel_count;
+    bool is_read_last[COST_TILES_MAX]; /* by tile: by products at both ends of an iteration */
+    int sums_left;                     /* products that the next iteration may issue */
     cost_extent grid_sizes[TL_AXES_MAX];
     double grid_lengths[TL_AXES_MAX];
     int grid_count;

@@ -26,6 +26,8 @@ enum {
     TEST_REGISTERS = 4,         /* each further one: its limits */
     TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
     SECOND_CLOCKS = 190,        /* the same, where two products are waited for one by one */
+    COLUMN_COPIES = 32,         /* of a value per column, by the lanes of a warpgroup */
+    COLUMN_LOAD_CLOCKS = 160,   /* of an iteration, for each such vector that it loads */
     TILE_CLOCKS = 800,          /* of a tile's beginning and end, which nothing hides */
     TILE_GROUP_CLOCKS = 600,    /* the same, a warpgroup: its first maximum, its results */
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
@@ -101,6 +103,13 @@ static bool passes_through(const cost_model *m, const place_role *role) {
     return true;
 }
 
+/* Of a 16-bit copy that products take from registers. */
+static double cast_registers(const cost_model *m, const cost_choice *c, int tile) {
+    const place_role *role = &m->plan.roles[tile];
+    if (role->tile->axis_count != 2 || !role->has_cast) return 0;
+    return cost_tile_registers(m, c, tile) * WARPGROUP_STEP_BYTES / warpgroups_step(m->r) / 4;
+}
+
 /* Accumulators, matrices that elementwise statements keep, and 16-bit copies that products take
  * from registers.
  */
@@ -112,18 +121,19 @@ static double matrix_registers(const cost_model *m, const cost_choice *c, int ti
         cost_is_pair_held(m, c, tile))
         all += own;
     else if (role->in_register && !passes_through(m, role)) all += own;
-    if (role->has_cast)
-        all += own * WARPGROUP_STEP_BYTES / warpgroups_step(m->r) / 4 * (double)c->casts;
+    all += cast_registers(m, c, tile) * (double)c->casts;
     if (role->is_product && narrow_is_promoted(m->r, role->tile)) all += own;
     return all;
 }
 
 /* The most that tiles take at a time. What a loop has is there in all of it, since products of one
  * iteration run beside elements of another, but for values of columns: these are made of one
- * another in place, and those that are loaded come first of all.
+ * another in place, and those that are loaded come first of all. Where the next iteration issues
+ * the last products, their left operands have been read when elements begin: as the checks count,
+ * further places of these leave room for values of columns.
  */
 static double tile_registers(const cost_model *m, const cost_choice *c) {
-    double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0;
+    double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0, further = 0;
     int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
@@ -136,13 +146,15 @@ static double tile_registers(const cost_model *m, const cost_choice *c) {
         for (int p = l.first; own > 0 && p >= 0 && p <= l.last && p < points; p++)
             *(is_columns ? &vectors[p] : &matrices[p]) += own;
     }
+    for (int i = 0; i < m->plan.count && m->sums_left > 0; i++)
+        further += cast_registers(m, c, i) * (double)(c->casts - 1);
     for (int p = 0; p < points; p++)
-        most = fmax(most, matrices[p] + fmax(vectors[p], ROW_REGISTERS));
+        most = fmax(most, fmax(matrices[p] + ROW_REGISTERS, matrices[p] - further + vectors[p]));
     return most;
 }
 
 typedef struct load {
-    double products, first, issued, cache, late, flops; /* clocks of a tile; flops */
+    double products, first, issued, cache, late, columns, flops; /* clocks of a tile; flops */
 } load;
 
 /* A loop up to a triangle's edge: its length, its block, and its blocks of all tiles. */
@@ -214,6 +226,10 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             double clocks = product_clocks(m, c, it) * runs;
             all.products += clocks;
             if (m->plan.roles[it->tile].in_shared) all.first += clocks;
+        } else if (it->kind == COST_ELEMENTS && it->is_columns) {
+            prices_element element = {.fp32 = it->fp32, .exp2 = it->exp2};
+            all.issued += prices_of_issue(g, a * COLUMN_COPIES * (double)c->warpgroups) * runs *
+                          prices_of_element(element);
         } else if (it->kind == COST_ELEMENTS && !it->is_vector) {
             bool is_cut = it->is_mask && m->is_triangular && it->loop_count == 1;
             bool is_near = it->near_fp32 > 0; /* few arguments are far out */
@@ -236,6 +252,7 @@ static load add_up(const cost_model *m, const cost_choice *c) {
                                   .boxes = boxes_of(m, it, a)};
             prices_copy clocks = prices_of_lines(lines);
             if (it->is_load) all.cache += clocks.all * runs;
+            if (it->loop_count > 0 && it->is_columns) all.columns += COLUMN_LOAD_CLOCKS * runs;
             /* A tile's beginning and end wait for it: nothing else of it is under way. */
             bool is_waited =
                 it->loop_count == 0 || (m->channel_count > 0 && it->tile == m->channels[0]);
@@ -253,12 +270,19 @@ static double iterations(const cost_model *m, const cost_choice *c) {
     return most;
 }
 
-/* Clocks an iteration that all wait for copies: those of so many iterations are under way. */
-static double copy_wait(const cost_model *m, const cost_choice *c, double iteration_clocks) {
-    double wait = 0;
+/* Clocks an iteration that all wait for copies: those of so many iterations are under way. A tile
+ * that the next iteration's first row of products still reads is free when the last warpgroup's row
+ * has landed.
+ */
+static double copy_wait(const cost_model *m, const cost_choice *c, double iteration_clocks,
+                        double row_clocks) {
+    double wait = 0, groups = (double)c->warpgroups;
+    double late = iteration_clocks * (groups - 1) / groups + row_clocks;
     for (int i = 0; i < m->channel_count; i++) {
-        double ahead = (double)stages_of(c, m->channels[i]) - 1;
-        wait = fmax(wait, PRICES_LANDING_ASYNC_CLOCKS - ahead * iteration_clocks);
+        int tile = m->channels[i];
+        double ahead = ((double)stages_of(c, tile) - 1) * iteration_clocks;
+        if (m->is_read_last[tile] && stages_of(c, tile) > 1) ahead -= late;
+        wait = fmax(wait, PRICES_LANDING_ASYNC_CLOCKS - ahead);
     }
     return wait;
 }
@@ -339,9 +363,12 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     double products = fmax(all.products / PRICES_BUSY_SHARE,
                            all.products + runs * TURN_CLOCKS * groups * (groups - 1));
     out.read = cost_has_few_rows(m) ? read_clocks(m, c) : 0;
-    double step = fmax(fmax(products, issued), fmax(fmax(chain, all.cache), out.read));
-    double wait = copy_wait(m, c, step / runs) * runs;
-    double end = end_clocks(m, c, waits, (double)results, has_own);
+    double step =
+        fmax(fmax(products, issued), fmax(fmax(chain, all.cache), out.read)) + all.columns;
+    double row = (all.products - all.first) / runs / groups; /* sums that the next iteration adds */
+    double wait = copy_wait(m, c, step / runs, row) * runs;
+    bool is_rotated = waits && m->sums_left == 0;
+    double end = end_clocks(m, c, is_rotated, (double)results, has_own);
     out.blocks = runs;
     out.tensor = all.products;
     out.elements = issued;

@@ -79,6 +79,16 @@ static bool read_end(reason *r, flat_walk *f) {
     return true;
 }
 
+/* Does the tail read the tile, which it does not wait for itself? By the time that the next tile's
+ * first product has been issued the name would mean that one's.
+ */
+static bool is_held_for_tail(const flat_walk *f, str tile) {
+    bool is_read = false;
+    for (const tl_statement *s = f->issue.first; s; s = s->next)
+        is_read |= edit_is_product(s) && edit_reads(s, tile);
+    return is_read && !names_have(&f->channels, tile);
+}
+
 /* Before the loop: where the tail's sums start, and the first block. */
 static bool read_beginning(reason *r, flat_walk *f) {
     bool has_product = false;
@@ -88,6 +98,8 @@ static bool read_beginning(reason *r, flat_walk *f) {
         bool is_start = edit_is_compute(s, TL_FILL) && names_meet(&writes, &f->targets);
         if (!is_start && (names_meet(&writes, &f->targets) || names_meet(&reads, &f->targets)))
             return refuse(f, "a tile's beginning touches what its end adds up");
+        if (s->kind == TL_WAIT && is_held_for_tail(f, s->sync.what->text))
+            return refuse(f, "its last product reads a tile that its first one reads, too");
         has_product = has_product || edit_is_product(s);
         edit_append_copy(r->memory, is_start ? &f->starts : &f->beginning, s);
     }

@@ -133,9 +133,10 @@ static void drop_places(tl_statement *role, tl_statement *loop) {
     }
 }
 
-int spread_products(reason *r, tl_statement *loop) {
+int spread_products(reason *r, tl_statement *loop, leave_last *last) {
     tl_statement *role = warpgroups_role(r->kernel);
     int count = 0;
+    *last = (leave_last){0};
     for (const tl_statement *s = loop->loop.body.first; s; s = s->next) count += is_issued(s);
     if (count < 2) return 0;
     int moved = 0;
@@ -143,12 +144,14 @@ int spread_products(reason *r, tl_statement *loop) {
         next = s->next;
         if (is_issued(s)) moved += issue_early(r, s);
     }
+    *last = leave_cut(r, loop);
     for (tl_statement *s = loop->loop.body.last, *previous; s; s = previous) {
         previous = s->previous;
         if (s->kind == TL_WAIT && !is_arrival(s)) moved += wait_late(r, role, s);
     }
-    if (moved == 0) return 0;
+    if (moved == 0 && last->targets.count == 0) return 0;
     stage_vectors_first(r, loop);
     drop_places(role, loop);
-    return moved;
+    if (last->targets.count > 0) leave_write(r, loop, last);
+    return moved + last->targets.count;
 }

@@ -2,6 +2,8 @@
 #include "tl/boxes.h"
 #include "translate/values.h"
 
+#include <math.h>
+
 static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bool up) {
     const tl_expr *inner = e->items[0];
     if (inner->kind == TL_BINARY && inner->operator== TL_OVER) {
@@ -25,6 +27,14 @@ static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bo
         .high = INT32_MAX};
 }
 
+/* How TL writes minus infinity. As a number, not as the result of a special function. */
+static bool is_log_of_zero(const tl_expr *e) {
+    if (e->kind != TL_CALL || e->function != TL_FUNCTION_LOG) return false;
+    const tl_expr *of = e->items[0];
+    return (of->kind == TL_INTEGER && of->integer == 0) ||
+           (of->kind == TL_NUMBER && of->number == 0);
+}
+
 static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     switch (e->function) {
     case TL_FUNCTION_CEIL: return rounded(t, e, scope, true);
@@ -42,6 +52,7 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_FUNCTION_NEXT: return emit_asked(t, e);
     default: break;
     }
+    if (is_log_of_zero(e)) return values_real(emit_float(t, -HUGE_VAL), VALUES_PREFIX);
     emit_value a = emit_expression(t, e->items[0], scope);
     switch (e->function) {
     case TL_FUNCTION_MIN:
@@ -291,6 +302,7 @@ emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_ELEMENT: return table_element(t, e, scope);
     case TL_CALL: return call(t, e, scope);
     case TL_NEGATE: {
+        if (is_log_of_zero(e->left)) return values_real(emit_float(t, HUGE_VAL), VALUES_PRIMARY);
         emit_value v = emit_expression(t, e->left, scope);
         if (!v.is_real && v.low == v.high) return emit_constant(t, -v.low);
         if (v.is_real)

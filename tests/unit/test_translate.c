@@ -1051,6 +1051,34 @@ static void fences_hold_known_values(void **state) {
 }
 
 /* What a person would not write: long lines, loops of one round, bare places in shared memory. */
+/* Kernels of gradients: of queries, then of keys and values. A block's values of columns come in
+ * pairs, or one by one at the end and in other strides; minus infinity is a number.
+ */
+static void values_of_columns_come_in_pairs(void **state) {
+    (void)state;
+    text_buffer source;
+    read_text("../reason/roles_gradients_h200.out", &source);
+    str whole = text_str(&source);
+    const char *second = strstr(whole.data, "\nkernel attention_gradient_K_V");
+    assert_non_null(second);
+    const str texts[] = {{whole.data, (size_t)(second - whole.data) + 1}, str_from(second + 1)};
+    for (int i = 0; i < 2; i++) {
+        translated x;
+        translate_text(&x, STR("gradients"), texts[i], "h200");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        assert_int_equal(count(&x.cuda, "ftl_log(0"), 0);
+        assert_int_equal(count(&x.cuda, "< -1e+30f ? ftl_infinity()"), i == 0 ? 1 : 2);
+        int loads = i == 0 ? 0 : 3; /* of the first block, of the second, and in the loop */
+        assert_int_equal(count(&x.cuda, "ftl_load_global_f32x2(lse_register[n8][0]"), loads);
+        assert_int_equal(count(&x.cuda, "ftl_load_global_f32x2(delta_register[n8][0]"), loads);
+        assert_int_equal(count(&x.cuda, "% 8 == 0 && rows_left >= 48) {"), 2 * loads);
+        text_done(&x.cuda);
+        arena_done(&x.memory);
+    }
+    text_done(&source);
+}
+
 static void written_as_by_hand(void **state) {
     (void)state;
     static const char *const programs[][2] = {{"attention_h200_d128.tl", "h200"},
@@ -1112,6 +1140,7 @@ static void made_names_are_free(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_of_columns_come_in_pairs),
         cmocka_unit_test(written_as_by_hand),
         cmocka_unit_test(made_names_are_free),
         cmocka_unit_test(fences_hold_known_values),
