@@ -345,11 +345,8 @@ static void begin_with_free(reason *r, tl_statement *walk) {
 void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted) {
     flat_walk f = {.walk = walk};
     bool may = find_loop(&f) && read_end(r, &f) && read_beginning(r, &f) && find_moved(r, &f);
-    for (const tl_statement *s = loads->loop.body.first; s && may;
-         s = tl_next((tl_statement *)(uintptr_t)s, loads))
-        if (s->kind == TL_COPY && walk_goes_by_tile(r, s))
-            may = refuse(&f, reason_say(r, "lengths of %.*s are those of the tile at hand",
-                                        STR_ARGS(s->copy.what->text)));
+    if (may && !walk_is_counted(r, scalar_grid(r->kernel)))
+        may = refuse(&f, "tables say how many tiles there are, and they are not counted");
     if (may && shares_bytes(r, &f))
         may = refuse(&f, "its result leaves in the bytes of a tile that the next one begins with");
     if (!may) {

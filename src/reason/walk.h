@@ -17,6 +17,11 @@ void walk_release_early(reason *r, tl_block *beginning, tl_statement *loop, tl_b
 /* Do lengths of what is copied differ from tile to tile of the grid? */
 bool walk_goes_by_tile(reason *r, const tl_statement *copy);
 
+/* Is the block's next tile known, whatever tables say? Where tiles of several lengths are counted
+ * one after the other, it is.
+ */
+bool walk_is_counted(reason *r, const tl_statement *grid);
+
 bool walk_has_one_slot(const reason *r, str name);
 
 /* How the number of a loop's iterations moves with an index of the grid: 1 up, -1 down, 0 not known

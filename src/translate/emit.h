@@ -447,6 +447,7 @@ void emit_plan_grid(emit *t);
 void emit_grid(emit *t); /* the block's indices */
 /* A let may be before the grid whose indices it uses. */
 bool emit_depends_on_grid(const emit *t, const tl_expr *e);
+bool emit_reads_table(const emit *t, const tl_expr *e);
 /* Of a grid that begins early, the wait: first of all, where a let reads a table before the tile is
  * known, else as soon as it is.
  */

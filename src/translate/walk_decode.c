@@ -51,6 +51,11 @@ static str divided(emit *t, str number, ftl_formula by, const char *called) {
                        STR_ARGS(shift));
 }
 
+str walk_quotient(emit *t, str number, int index) {
+    const tl_walk *walk = &t->model->grid->grid.items[index];
+    return divided(t, number, t->plan->walks[index], emit_divisor_name(t, walk->extent));
+}
+
 /* The index of a walk, declared from its part of a number. */
 static void declare_walk(emit *t, const tl_walk *walk, str name, str at) {
     emit_value extent = emit_walk_extent(t, walk);
@@ -61,14 +66,13 @@ static void declare_walk(emit *t, const tl_walk *walk, str name, str at) {
     emit_name_set(t, walk->symbol, name, 0, extent.high > 0 ? extent.high - 1 : 0);
 }
 
-/* The walks [from, to) of 'number', a variable. */
-static void decode_walks(emit *t, str number, int from, int to) {
+void walk_decode(emit *t, str number, int from, int to) {
     for (int i = from; i < to; i++) {
         const tl_walk *walk = &t->model->grid->grid.items[i];
         str name = emit_clean(t, walk->name);
         str at = number, rest = emit_format(t, "%.*s_rest", STR_ARGS(name));
         if (i + 1 < to) {
-            str by = divided(t, number, t->plan->walks[i], emit_divisor_name(t, walk->extent));
+            str by = walk_quotient(t, number, i);
             emit_declare(t, rest, "const int %.*s = %.*s;", STR_ARGS(rest), STR_ARGS(by));
             at = emit_format(t, "%.*s - %.*s * %.*s", STR_ARGS(number), STR_ARGS(rest),
                              STR_ARGS(walk_numbers(t, i)));
@@ -155,8 +159,8 @@ static void decode_sections(emit *t, int last) {
                  STR_ARGS(value_of(t, wide_tuples, "wide_tuples")));
     emit_declare(t, STR("tuple"),
                  "const int tuple = skipped + (section - later) * width + inside;");
-    decode_walks(t, STR("tuple"), 0, last + 1);
-    decode_walks(t, STR("later"), last + 1, count);
+    walk_decode(t, STR("tuple"), 0, last + 1);
+    walk_decode(t, STR("later"), last + 1, count);
 }
 
 /* --- a tile's place in the text --------------------------------------------------------------- */
@@ -183,7 +187,7 @@ static str walk_names(emit *t, const char *type) {
     return list;
 }
 
-static void close_function(emit *t) {
+void walk_close_function(emit *t) {
     t->indent--;
     emit_text(t, "};");
 }
@@ -213,10 +217,20 @@ static void define_existence(emit *t) {
         list_push(t->memory, &t->names, t->walk.own_names.items[i]);
     emit_open(t, "const auto tile_exists = [&](const tile_place &tile) FTL_INLINE {");
     emit_text(t, "return %.*s;", STR_ARGS(walk_existence(t)));
-    close_function(t);
+    walk_close_function(t);
     t->names.count = names;
     if (t->plan->grid_kind == FTL_GRID_PLAIN)
         emit_text(t, "if (!tile_exists(tile_at((int)blockIdx.x))) return;");
+}
+
+static void define_decoding(emit *t, int section) {
+    int count = t->model->grid->grid.count;
+    emit_open(t, "const auto tile_at = [&](int number) FTL_INLINE {");
+    if (section >= 0 && section + 1 < count) decode_sections(t, section);
+    else walk_decode(t, STR("number"), 0, count);
+    walk_place_ragged(t);
+    emit_text(t, "return tile_of(%.*s);", STR_ARGS(walk_names(t, "")));
+    walk_close_function(t);
 }
 
 void walk_define_tiles(emit *t) {
@@ -236,16 +250,12 @@ void walk_define_tiles(emit *t) {
         all = emit_format(t, "%.*s%s%.*s", STR_ARGS(all), i > names ? ", " : "",
                           STR_ARGS(t->names.items[i].name));
     emit_text(t, "return tile_place{%.*s};", STR_ARGS(all));
-    close_function(t);
+    walk_close_function(t);
     note_members(t, names, members);
     t->names.count = names;
     emit_header(t, t->model->grid);
-    emit_open(t, "const auto tile_at = [&](int number) FTL_INLINE {");
-    if (section >= 0 && section + 1 < t->model->grid->grid.count) decode_sections(t, section);
-    else decode_walks(t, STR("number"), 0, t->model->grid->grid.count);
-    walk_place_ragged(t);
-    emit_text(t, "return tile_of(%.*s);", STR_ARGS(walk_names(t, "")));
-    close_function(t);
+    if (walk_is_searched(t)) walk_define_search(t);
+    else define_decoding(t, section);
     emit_about(t, NULL);
     t->names.count = names;
     if (walk_is_ragged(t)) define_existence(t);
