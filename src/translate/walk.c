@@ -115,6 +115,8 @@ static void find_shadows(emit *t) {
     }
     w->reads_early = walk_is_dynamic(t) && !walk_fetches(t) && loops == 1 && w->shadow_of_first &&
                      w->shadow_of_loop && w->shadow_of_more;
+    w->fetches_early =
+        walk_is_searched(t) && walk_fetches(t) && !t->now->is_single && w->asks_more && loops == 1;
 }
 
 /* The next tile's number, in the last iteration of this tile's loop, or where the loop's tile
@@ -137,6 +139,25 @@ static void read_in_shadow(emit *t, const tl_statement *s) {
         emit_open(t, "if (%.*s >= %.*s) {", STR_ARGS(emit_within(t, from, 10)),
                   STR_ARGS(emit_within(t, to, 10)));
     walk_read_number(t, "tile_known");
+    emit_close(t);
+}
+
+/* A search takes a while: it is done before the loop's last iteration waits for what that fills, or
+ * before a loop that has none, so that the next tile's copies need not wait for it.
+ */
+static void fetch_early(emit *t, const tl_statement *s) {
+    const tl_for *loop = &t->walk.loop->loop;
+    bool is_inside = s == loop->body.first;
+    if (s != t->walk.loop && !is_inside) return;
+    emit_value from = emit_integer(t, loop->from, NULL), to = emit_integer(t, loop->to, NULL);
+    emit_text(t, "// the block's next tile");
+    if (is_inside)
+        emit_open(t, "if (%.*s + 1 == %.*s) {", STR_ARGS(emit_clean(t, loop->name)),
+                  STR_ARGS(emit_within(t, to, 10)));
+    else
+        emit_open(t, "if (%.*s >= %.*s) {", STR_ARGS(emit_within(t, from, 10)),
+                  STR_ARGS(emit_within(t, to, 10)));
+    walk_fetch_known(t);
     emit_close(t);
 }
 
@@ -175,7 +196,7 @@ void emit_open_walk(emit *t, const tl_block *body) {
     w->asks_first = walk_asks(body, TL_FUNCTION_FIRST);
     w->asks_more = walk_asks(body, TL_FUNCTION_MORE);
     w->asks_next = walk_asks(body, TL_FUNCTION_NEXT);
-    w->is_pending = w->reads_early = false;
+    w->is_pending = w->reads_early = w->fetches_early = false;
     w->shadow_of_first = w->shadow_of_loop = w->shadow_of_more = w->loop = NULL;
     if (!t->model->grid) {
         emit_tile_lets(t);
@@ -219,6 +240,7 @@ void emit_walk_before(emit *t, const tl_statement *s) {
          (is_more(s->parent) && waits_for(t, s, TL_REGISTER))))
         find_indices(t);
     if (w->reads_early) read_in_shadow(t, s);
+    if (w->fetches_early) fetch_early(t, s);
 }
 
 /* After the last statement of `if more(...)`. */

@@ -33,8 +33,11 @@ bool walk_publishes_indices(emit *t);
 void walk_publish(emit *t);
 /* 16 bytes each of what is published with the indices; 0: the number alone. */
 int walk_units(emit *t);
-/* Of a searched grid: finds the block's first tile, as `tile_number`. */
+/* Of a searched grid: finds the block's first tile, as `tile_number`; the next one, as
+ * `tile_known`, by one thread of the role.
+ */
 void walk_begin_search(emit *t);
+void walk_fetch_known(emit *t);
 /* The indices that came with the number: arguments of tile_of. */
 str walk_taken_indices(emit *t);
 /* Reads the next number that was published into 'target'. Where it is read early, the value is made

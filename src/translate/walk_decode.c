@@ -4,6 +4,8 @@
  */
 #include "translate/walk.h"
 
+#include <limits.h>
+
 /* --- formulas over the grid ------------------------------------------------------------------- */
 
 static ftl_formula formula_of(emit *t, const tl_expr *e) {
@@ -192,6 +194,27 @@ void walk_close_function(emit *t) {
     emit_text(t, "};");
 }
 
+/* Is it the length of an axis, as long as which an index may be? */
+static bool is_length(const emit *t, const tl_symbol *symbol) {
+    for (tl_tensor tensor = {0}; tl_next_tensor(t->kernel, &tensor);)
+        for (int i = 0; i < tensor.axes->count; i++) {
+            const tl_expr *extent = tensor.axes->items[i].extent;
+            if (extent->kind == TL_NAME && extent->symbol == symbol) return true;
+        }
+    return false;
+}
+
+/* What a tile keeps of an index or let. Roles keep two tiles' where they are searched, and a length
+ * that a table says fits 32 bits as any other does: the rest is cut off.
+ */
+static str kept(emit *t, emit_name *name) {
+    bool is_wide = emit_is_wide(emit_named(name->name, name->low, name->high));
+    if (!is_wide || !walk_is_searched(t) || !is_length(t, name->of)) return name->name;
+    name->low = -INT_MAX, name->high = INT_MAX;
+    return emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), -%dLL)",
+                       STR_ARGS(name->name), INT_MAX, INT_MAX);
+}
+
 /* What indices and lets of a tile are called where it is the variable 'tile'. */
 static void note_members(emit *t, int from, int members_line) {
     emit_walk *w = &t->walk;
@@ -199,8 +222,11 @@ static void note_members(emit *t, int from, int members_line) {
     w->own_names.count = w->next_names.count = 0;
     for (int i = from; i < t->names.count; i++) {
         emit_name own = t->names.items[i], next = own;
-        members = emit_format(t, "%.*s%.*s %.*s; ", STR_ARGS(members),
-                              STR_ARGS(type_of(t, own.name)), STR_ARGS(own.name));
+        str type = type_of(t, own.name);
+        if (str_is(type, "long long") && !emit_is_wide(emit_named(own.name, own.low, own.high)))
+            type = STR("int");
+        members = emit_format(t, "%.*s%.*s %.*s; ", STR_ARGS(members), STR_ARGS(type),
+                              STR_ARGS(own.name));
         own.name = emit_format(t, "tile.%.*s", STR_ARGS(next.name));
         next.name = emit_format(t, "next.%.*s", STR_ARGS(next.name));
         list_push(t->memory, &w->own_names, own);
@@ -246,9 +272,10 @@ void walk_define_tiles(emit *t) {
     }
     emit_tile_lets(t);
     str all = {0};
-    for (int i = names; i < t->names.count; i++)
-        all = emit_format(t, "%.*s%s%.*s", STR_ARGS(all), i > names ? ", " : "",
-                          STR_ARGS(t->names.items[i].name));
+    for (int i = names; i < t->names.count; i++) {
+        str value = kept(t, &t->names.items[i]);
+        all = emit_format(t, "%.*s%s%.*s", STR_ARGS(all), i > names ? ", " : "", STR_ARGS(value));
+    }
     emit_text(t, "return tile_place{%.*s};", STR_ARGS(all));
     walk_close_function(t);
     note_members(t, names, members);

@@ -259,18 +259,24 @@ void walk_begin_search(emit *t) {
     emit_text(t, "int tile_number = ftl_uniform(tile_known[0][0]);");
 }
 
+void walk_fetch_known(emit *t) {
+    fetch_for_all(t, NULL);
+    walk_read_number(t, "tile_known");
+}
+
 void walk_fetch_next(emit *t) {
+    bool is_known = t->walk.reads_early || t->walk.fetches_early;
     if (fetches_alone(t)) {
         fetch(t, "tile_next", NULL);
         if (!walk_publishes_indices(t)) walk_publish(t);
         return;
     }
-    if (!t->walk.reads_early && walk_fetches(t)) fetch_for_all(t, NULL);
-    if (!t->walk.reads_early && !walk_is_searched(t)) {
+    if (!is_known && walk_fetches(t)) fetch_for_all(t, NULL);
+    if (!is_known && !walk_is_searched(t)) {
         walk_read_number(t, "const int tile_next");
         return;
     }
-    if (!t->walk.reads_early) walk_read_number(t, "tile_known");
+    if (!is_known) walk_read_number(t, "tile_known");
     emit_text(t, "const int tile_next = ftl_uniform(tile_known%s);", walk_units(t) ? "[0][0]" : "");
 }
 
