@@ -200,7 +200,7 @@ bool reason_walk(reason *r) {
         choose_grid(r, load);
         const char *tile = reason_fresh_z(r, "tile");
         tl_statement *loads = wrap(r, load, tile), *walk = wrap(r, math, tile);
-        walk_flatten(r, loads, walk, reason_decided(r, 1, "flat") != 0);
+        walk_flatten(r, loads, walk);
         delay_stores(r, walk);
     }
     return true;

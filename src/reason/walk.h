@@ -4,10 +4,10 @@
 
 #include "reason/pass.h"
 
-/* Lets the next tile's first block run beside this tile's last product, where that may be;
- * 'is_wanted' false: only says why not. 'loads' is the walk of the role that loads.
+/* Lets the next tile's first block run beside this tile's last product, where that may be and is
+ * worth it; else only says why not. 'loads' is the walk of the role that loads.
  */
-void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted);
+void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk);
 
 /* Releases of tiles with one slot, after the loop of a walk, move to the last iteration (the
  * beginning, where that is the only one), after the Wait for the products that read them.

@@ -138,7 +138,7 @@ typedef struct row {
 #define T4 "attention_t4"
 #define H200 "attention_h200"
 #define FLAT "attention_h200_flat"
-#define PAGED "../reason/roles_paged_h200.out"
+#define RAGGED "../reason/roles_ragged_h200.out"
 #define MLA "mla_decode"
 #define HERE "    // here\n"
 #define SCALARS(a, b, c, d, e)                                                                     \
@@ -395,11 +395,11 @@ static const row rows[] = {
      "+inf",
      {{"Compute RowMax S and accumulate m", "Compute RowMin S and accumulate m"}}},
     /* tables say other lengths in the block's next tile */
-    {PAGED,
+    {RAGGED,
      DIAG_END_HOLDS,
      "elements of S past the end of kv",
      {{"kv > q + next(offset) or kv >= next(kv_len)", "kv >= kv_len"}}},
-    {PAGED, DIAG_HAZARD_NOTHING_COMES, "K_shared", {{"if 0 < next(whole_kv)", "if 0 < whole_kv"}}},
+    {RAGGED, DIAG_HAZARD_NOTHING_COMES, "K_shared", {{"if 0 < next(whole_kv)", "if 0 < whole_kv"}}},
     /* layouts */
     {A100,
      DIAG_LAYOUT_OPERAND,

@@ -743,7 +743,7 @@ static void resident_blocks_skip_what_is_no_tile(void **state) {
     (void)state;
     translated x;
     text_buffer none = {0};
-    translate_uncounted(&x, "../reason/roles_apart_h200.out");
+    translate_uncounted(&x, "../reason/roles_paged_h200.out");
     assert_true(x.ok);
     assert_int_equal(x.plan->grid_kind, FTL_GRID_DYNAMIC);
     assert_int_equal(count(&x.cuda, "if (tile_exists(tile)) {"), 2); /* a role each */
@@ -752,7 +752,7 @@ static void resident_blocks_skip_what_is_no_tile(void **state) {
         1);
     assert_int_equal(count(&x.cuda, "tile_find("), 0);
     done(&x, &none);
-    translate_uncounted(&x, "../reason/roles_paged_h200.out");
+    translate_uncounted(&x, "../reason/roles_ragged_h200.out");
     assert_false(x.ok);
     assert_non_null(strstr(x.diags.first->message.data, "there is a next tile is not asked"));
     done(&x, &none);
@@ -766,7 +766,7 @@ static void counted_tiles_are_searched(void **state) {
     (void)state;
     translated x;
     text_buffer source;
-    translate_file(&x, "../reason/roles_paged_h200.out", "h200", &source);
+    translate_file(&x, "../reason/roles_ragged_h200.out", "h200", &source);
     assert_true(x.ok);
     assert_int_equal(x.plan->grid_kind, FTL_GRID_DYNAMIC);
     assert_int_equal(count(&x.cuda, "tile_exists"), 0);
@@ -785,7 +785,7 @@ static void counted_tiles_are_searched(void **state) {
     assert_int_equal(count(&x.cuda, "ftl_fence_async();"),
                      count(&x.cuda, "ftl_cp_async_wait<0>();"));
     done(&x, &source);
-    translate_file(&x, "../reason/roles_apart_h200.out", "h200", &source);
+    translate_file(&x, "../reason/roles_paged_h200.out", "h200", &source);
     assert_true(x.ok);
     assert_int_equal(
         count(&x.cuda, "tile_find(ftl_fetch_tile(args.tile_counters), searched, tile_found)"), 1);
