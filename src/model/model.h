@@ -55,7 +55,7 @@ typedef struct model_tile {
     int turn_partner, turn_partner_count; /* partners that another role fills, in strict turns: the
                                              tile declared first begins */
     bool by_threads;    /* Copies other than by TMA fill it; beside by_tma: by turns */
-    bool lands_late;    /* cp.async fills it, and no TMA: after the Copy, by no thread's doing */
+    bool lands_late;    /* cp.async fills it: after the Copy, by no thread's doing */
     bool frees;         /* others wait until it is released: it has empty barriers */
     bool goes_async;    /* an asynchronous unit reads what threads wrote */
     bool is_loaded;     /* threads read it with loads of their own */

@@ -163,7 +163,6 @@ static void find_traffic(model *m, int number) {
     }
     tile->is_shared_out = tile->by_threads && !x.is_filled_otherwise && !tile->is_loaded &&
                           !tile->by_tma && !x.is_read_by_all;
-    tile->lands_late &= !tile->by_tma;
     find_partner(m, tile);
     tile->frees = tile->uses_mbarrier || tile->turn_partner_count;
     tile->waits_late = !tile->frees && tile->stages == 1 && !tile->partner_count &&

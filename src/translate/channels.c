@@ -98,8 +98,7 @@ str emit_issuer(emit *t, const emit_tile *stored) {
 /* What threads write, an asynchronous unit sees past a proxy fence only. A Copy that has landed
  * when it ends has it after it (emit_channel_fill); one by cp.async lands when nobody looks, so
  * there the fence is after the Wait, which is the first to know, and ordered after the
- * landing. Where TMA brings most of a tile's generations, no Wait pays for the others: who fills
- * one by cp.async waits until it has landed.
+ * landing.
  */
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
@@ -209,14 +208,10 @@ void emit_end_stores(emit *t) {
 void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
     if (!str_is(s->copy.atom, "tma")) {
-        bool lands_late = s->copy.is_async && tile->bound->lands_late;
-        if (s->copy.is_async && !lands_late) {
-            emit_text(t, "ftl_cp_async_commit();");
-            emit_text(t, "ftl_cp_async_wait<0>();");
-        }
-        if (tile->bound->goes_async && !lands_late) emit_text(t, "ftl_fence_async();");
+        if (tile->bound->goes_async && !s->copy.is_async) emit_text(t, "ftl_fence_async();");
         if (tile->bound->uses_mbarrier) {
-            emit_text(t, "%s(%.*s);", lands_late ? "ftl_mbarrier_arrive_after_copies" : arrival(t),
+            emit_text(t, "%s(%.*s);",
+                      s->copy.is_async ? "ftl_mbarrier_arrive_after_copies" : arrival(t),
                       STR_ARGS(emit_barrier_of(t, s, tile, FACT_FULL, GENERATION_NEXT)));
         } else if (s->copy.is_async && sync && sync->commits) {
             emit_text(t, "ftl_cp_async_commit();");

@@ -3,11 +3,7 @@
 
 #include <string.h>
 
-enum {
-    UNROLLED = 8, /* units of a thread, one below the other, where a loop is rolled up */
-    UNROLLED_OF_FEW = 2,
-    FEW_REGISTERS = 64, /* of a role, that addresses of eight units would not leave free */
-};
+enum { UNROLLED = 8 }; /* units of a thread, one below the other, where a loop is rolled up */
 
 /* The distribution of a copy that has no register tile: that of a tile `as lines`. By consecutive
  * rows a warp reads what it wrote itself; by turns all its lines lie alike in the swizzle, so that
@@ -286,9 +282,7 @@ static int open_down(lines *x) {
     }
     if (x->pointer) open_section(x, units);
     bool is_looked_up = x->address.is_selected || (!x->address.row_affine && !units);
-    int registers = t->role->role.registers;
-    int unrolled = registers && registers <= FEW_REGISTERS ? UNROLLED_OF_FEW : UNROLLED;
-    emit_text(t, "#pragma unroll %d", is_looked_up ? 1 : unrolled);
+    emit_text(t, "#pragma unroll %d", is_looked_up ? 1 : UNROLLED);
     if (!x->pointer) {
         emit_open(t, "for (int down = 0; down < %d; down++) {", down);
         return 1;
