@@ -27,6 +27,7 @@ bool warpgroups_read_end(reason *r, const tl_statement *copy, warpgroups_end *ou
                                    edit_factor_text(r->memory, copy->copy.shape.items[0]));
     const char *name = reason_say(r, "whole_%.*s", STR_ARGS(tl_axis_index(axes, box.tile_axis)));
     out->whole = scalar_name(r, whole, name, "tiles before this one end within their view");
+    if (tl_copy_is_of_next(copy)) out->whole = reason_say(r, "next(%s)", out->whole);
     out->at = edit_text(r->memory, place->items[box.tile_axis].at);
     return true;
 }

@@ -144,22 +144,34 @@ static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const ti
     return quotient_ends_within(e, factor, more, end, depth);
 }
 
+/* What an expression is in the tile that the end is one of: the next tile's names are in
+ * `next(...)`; NULL: it mixes tiles.
+ */
+static const tl_expr *in_tile(const tl_expr *e, bool is_next) {
+    int64_t known;
+    if (!is_next || tl_known_integer(e, &known)) return e;
+    return e->kind == TL_CALL && e->function == TL_FUNCTION_NEXT ? e->items[0] : NULL;
+}
+
 /* Does the condition, where it holds, say so of tile number 'at'? */
 static bool condition_ends(const tl_expr *condition, const tl_expr *at, const tile_end *end,
-                           int depth) {
+                           bool is_next, int depth) {
     if (condition->kind != TL_BINARY || depth > TL_HEIGHT_MAX) return false;
     if (condition->operator== TL_AND)
-        return condition_ends(condition->left, at, end, depth + 1) ||
-               condition_ends(condition->right, at, end, depth + 1);
+        return condition_ends(condition->left, at, end, is_next, depth + 1) ||
+               condition_ends(condition->right, at, end, is_next, depth + 1);
     bool is_less = condition->operator== TL_LESS || condition->operator== TL_LESS_EQUAL;
-    return is_less && tl_expr_equal(condition->left, at) &&
-           ends_within(condition->right, 1, condition->operator== TL_LESS ? -1 : 0, end, 0);
+    const tl_expr *limit = is_less ? in_tile(condition->right, is_next) : NULL;
+    return limit && tl_expr_equal(condition->left, at) &&
+           ends_within(limit, 1, condition->operator== TL_LESS ? -1 : 0, end, 0);
 }
 
 /* Do the conditions around the statement? `if j < full`. */
-static bool conditions_end(const tl_statement *s, const tl_expr *at, const tile_end *end) {
+static bool conditions_end(const tl_statement *s, const tl_expr *at, const tile_end *end,
+                           bool is_next) {
     for (const tl_statement *up = s->parent; up; up = up->parent)
-        if (up->kind == TL_IF && condition_ends(up->branch.condition, at, end, 0)) return true;
+        if (up->kind == TL_IF && condition_ends(up->branch.condition, at, end, is_next, 0))
+            return true;
     return false;
 }
 
@@ -176,6 +188,8 @@ static bool walks_whole(const tl_kernel *kernel, const tl_expr *e, int64_t size,
 bool tl_is_whole(const tl_kernel *kernel, const tl_statement *s, const tl_expr *at, int64_t size,
                  const tl_expr *length) {
     tile_end end = {.kernel = kernel, .size = size, .length = length};
-    return ends_within(at, 1, 0, &end, 0) || walks_whole(kernel, at, size, length) ||
-           conditions_end(s, at, &end);
+    bool is_next = s->kind == TL_COPY && tl_copy_is_of_next(s);
+    const tl_expr *own = in_tile(at, is_next);
+    if (conditions_end(s, at, &end, is_next)) return true;
+    return own && (ends_within(own, 1, 0, &end, 0) || walks_whole(kernel, own, size, length));
 }

@@ -768,35 +768,73 @@ static void a_walk_that_looks_ahead(void **state) {
     done(&x, &source);
 }
 
-/* Resident blocks of a walk that a table measures: numbers past its end are skipped where they are
- * fetched, and by a block whose own is one. Whether there is a next tile is not asked.
+/* Translates the text with the walk over sequences before the one that they decide. */
+static void translate_uncounted(translated *x, const char *name) {
+    static const char counted[] = "q_block in q_len/BM reversed, b in batch";
+    text_buffer source, text;
+    read_text(name, &source);
+    const char *at = strstr(source.data, counted);
+    assert_non_null(at);
+    text_init(&text, 1 << 20);
+    text_format(&text, "%.*sb in batch, q_block in q_len/BM reversed%s", (int)(at - source.data),
+                source.data, at + strlen(counted));
+    translate_text(x, STR("uncounted"), text_str(&text), "h200");
+    text_done(&source);
+    text_done(&text);
+}
+
+/* Resident blocks of a walk that a table measures, numbered as the longest: numbers past its end
+ * are skipped where they are fetched, and by a block whose own is one. Whether there is a next tile
+ * is not asked.
  */
 static void resident_blocks_skip_what_is_no_tile(void **state) {
     (void)state;
-    static const char store[] = "        Copy O (BM, dv) in coordinate";
     translated x;
-    text_buffer source, asks;
-    translate_file(&x, "../reason/roles_paged_h200.out", "h200", &source);
+    text_buffer none = {0};
+    translate_uncounted(&x, "../reason/roles_paged_h200.out");
     assert_true(x.ok);
     assert_int_equal(x.plan->grid_kind, FTL_GRID_DYNAMIC);
     assert_int_equal(count(&x.cuda, "if (tile_exists(tile)) {"), 2); /* a role each */
     assert_int_equal(
         count(&x.cuda, "while (tile_fetched < args.tiles && !tile_exists(tile_at(tile_fetched)))"),
         1);
-    /* Of the two pages of a tile each number is read before the wait for the slot. */
-    assert_int_equal(count(&x.cuda, "const int K_pool_number_"), 4);
-    assert_int_equal(count(&x.cuda, "const int V_pool_number_"), 4);
-    const char *at = strstr(source.data, store);
-    assert_non_null(at);
-    text_init(&asks, 1 << 20);
-    text_format(&asks,
-                "%.*s        if more(tile)\n            Compute Fill 0 and get m\n        end\n%s",
-                (int)(at - source.data), source.data, at);
-    done(&x, &source);
-    translate_text(&x, STR("asks"), text_str(&asks), "h200");
+    assert_int_equal(count(&x.cuda, "tile_find("), 0);
+    done(&x, &none);
+    translate_uncounted(&x, "../reason/roles_ragged_h200.out");
     assert_false(x.ok);
     assert_non_null(strstr(x.diags.first->message.data, "there is a next tile is not asked"));
-    done(&x, &asks);
+    done(&x, &none);
+}
+
+/* Where the walk stands before the one that decides how long it is, tiles are counted: the thread
+ * that fetches a number looks for its indices, in the loop's last iteration, before a loop that has
+ * none, and for the first tile; all roles get them with the number.
+ */
+static void counted_tiles_are_searched(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../reason/roles_ragged_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(x.plan->grid_kind, FTL_GRID_DYNAMIC);
+    assert_int_equal(count(&x.cuda, "tile_exists"), 0);
+    assert_int_equal(count(&x.cuda, "const auto tile_find = "), 1);
+    assert_int_equal(count(&x.cuda, "tile_find((int)blockIdx.x, searched, tile_found)"), 1);
+    assert_int_equal(
+        count(&x.cuda, "tile_find(ftl_fetch_tile(args.tile_counters), searched, tile_found)"), 2);
+    assert_int_equal(count(&x.cuda, "if (j + 1 == tile.blocks) {"), 1);
+    assert_int_equal(count(&x.cuda, "if (1 >= tile.blocks) {"), 2); /* fetched, and read */
+    /* Of the two pages of a tile each number is read before the wait for the slot. */
+    assert_int_equal(count(&x.cuda, "const int K_pool_number_"), 6);
+    assert_int_equal(count(&x.cuda, "const int V_pool_number_"), 4);
+    /* What is copied of the next tile ends where that tile's sequence does. */
+    assert_non_null(strstr(x.cuda.data, "const int rows_left = next.kv_len;"));
+    done(&x, &source);
+    translate_file(&x, "../reason/roles_paged_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(
+        count(&x.cuda, "tile_find(ftl_fetch_tile(args.tile_counters), searched, tile_found)"), 1);
+    done(&x, &source);
 }
 
 /* Walks as long as a table says: blocks for the most that it may say, wherever the walk stands. */
@@ -1172,6 +1210,7 @@ int main(void) {
         cmocka_unit_test(boxes_end_at_units),
         cmocka_unit_test(elements_are_read_once),
         cmocka_unit_test(resident_blocks_skip_what_is_no_tile),
+        cmocka_unit_test(counted_tiles_are_searched),
         cmocka_unit_test(walks_of_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
