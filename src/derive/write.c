@@ -315,6 +315,18 @@ static void write_store(writer *w, int value, str tensor) {
              is_same ? "" : " and get ", STR_ARGS(is_same ? STR("") : tensor));
 }
 
+static void write_addition(writer *w, int item) {
+    const shown *s = &w->values[w->t->items.items[item].value];
+    add_line(w, s->ready, "Copy %.*s from register to global and accumulate %.*s",
+             STR_ARGS(s->name), STR_ARGS(write_cut_tensor(w->t, item)));
+}
+
+static void write_start(writer *w, int item) {
+    str tensor = write_cut_tensor(w->t, item);
+    add_line(w, BEFORE, "Compute Fill 0 and get %.*s // what it is added to", STR_ARGS(tensor));
+    add_line(w, BEFORE, "Copy %.*s from register to global", STR_ARGS(tensor));
+}
+
 /* As it is, or by a view. */
 static void write_gradient(writer *w, int item) {
     tape *t = w->t;
@@ -429,6 +441,14 @@ static void write_places(tape *t, str text, text_buffer *out) {
     }
 }
 
+static void declare_sums(const tape *t, const int *items, int count, const char *comment,
+                         text_buffer *out) {
+    for (int i = 0; i < count; i++)
+        text_format(out, "Output %.*s f32 (%.*s%.*s)%s\n", STR_ARGS(write_cut_tensor(t, items[i])),
+                    STR_ARGS(write_prefix(t)),
+                    STR_ARGS(write_axes(t, t->items.items[items[i]].value)), comment);
+}
+
 static void write_text(writer *w, text_buffer *out) {
     tape *t = w->t;
     text_buffer body, outputs, inputs;
@@ -456,10 +476,9 @@ static void write_text(writer *w, text_buffer *out) {
                     STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, load)),
                     w->k->is_part[i] ? " kept" : "");
     }
-    for (int i = 0; i < w->k->give_count; i++)
-        text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n",
-                    STR_ARGS(write_cut_tensor(t, w->k->gives[i])), STR_ARGS(write_prefix(t)),
-                    STR_ARGS(write_axes(t, t->items.items[w->k->gives[i]].value)));
+    declare_sums(t, w->k->gives, w->k->give_count, "", &outputs);
+    declare_sums(t, w->k->adds, w->k->add_count, " // by all tiles, in no order", &outputs);
+    declare_sums(t, w->k->starts, w->k->start_count, "", &outputs);
     if (w->k->gives_delta)
         text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n", STR_ARGS(delta_tensor(t)),
                     STR_ARGS(write_prefix(t)), STR_ARGS(write_axes(t, t->delta)));
@@ -503,7 +522,9 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
     for (int i = 0; i < k->load_count; i++) write_gradient(&w, k->loads[i]);
     for (int i = 0; i < k->give_count; i++)
         write_store(&w, t->items.items[k->gives[i]].value, write_cut_tensor(t, k->gives[i]));
+    for (int i = 0; i < k->add_count; i++) write_addition(&w, k->adds[i]);
     if (k->gives_delta) write_store(&w, t->delta, delta_tensor(t));
+    for (int i = 0; i < k->start_count; i++) write_start(&w, k->starts[i]);
     write_text(&w, out);
     return true;
 }

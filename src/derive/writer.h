@@ -27,8 +27,9 @@ typedef struct writer {
     shown *values;
     section *sections; /* by item */
     bool *reads_sum;
-    int cut;     /* item: it has to be taken from a kernel before this one; TAPE_NONE */
-    words taken; /* names of this kernel's text */
+    bool *is_added; /* by item: a part of a sum that is added in memory */
+    int cut;        /* item: it has to be taken from a kernel before this one; TAPE_NONE */
+    words taken;    /* names of this kernel's text */
     text_buffer lines[SECTIONS];
     text_buffer views; /* definitions of tiles that are copied the other way round */
 } writer;
