@@ -49,18 +49,24 @@ static group *starter_of(derivation *d, int item) {
     return &d->groups.items[d->groups.count - 1];
 }
 
+/* Another kernel leaves it already. */
+static bool is_there(const fusion *f, int i) {
+    return write_cut_tensor(&f->d->tape, f->sums[i]).length > 0;
+}
+
 /* As if it were so: is it possible then? Else all is as before. */
 static bool try_fusion(const fusion *f) {
     tape *t = &f->d->tape;
     str walk = f->guest->walk;
+    int before = f->host->adds.count;
     f->guest->walk = STR("");
     for (int i = 0; i < f->count; i++) {
-        list_push(t->memory, &f->host->adds, f->sums[i]);
+        if (!is_there(f, i)) list_push(t->memory, &f->host->adds, f->sums[i]);
         f->guest->takes[f->sums[i]] = true;
     }
     if (is_possible(f->d, f->host) && is_possible(f->d, f->guest)) return true;
     f->guest->walk = walk;
-    f->host->adds.count -= f->count;
+    f->host->adds.count = before;
     for (int i = 0; i < f->count; i++) f->guest->takes[f->sums[i]] = false;
     return false;
 }
@@ -71,6 +77,7 @@ static bool fuse(const fusion *f) {
     for (int i = 0; i < f->guest->loads.count; i++)
         list_push(t->memory, &f->host->fused, t->items.items[f->guest->loads.items[i]].input);
     for (int i = 0; i < f->count; i++) {
+        if (is_there(f, i)) continue;
         if (!derivation_cut(d, f->sums[i])) return false;
         group *starter = starter_of(d, f->sums[i]); /* (groups may move) */
         list_push(t->memory, &starter->starts, f->sums[i]);
@@ -105,7 +112,8 @@ bool fuse_groups(derivation *d) {
             }
     return is_any ||
            tape_refuse(&d->tape, NULL,
-                       "no two kernels of these gradients compute the same products, each walking "
-                       "the blocks that the other's tiles are: there is nothing to fuse, derive "
-                       "them without --fused");
+                       "nothing can be fused here: two kernels of gradients become one where both "
+                       "compute some product, each walks the blocks that the other's tiles are, "
+                       "and one of them makes no sums over its walk but of products; derive "
+                       "without --fused, or those of fewer Inputs (--of)");
 }

@@ -71,15 +71,16 @@ static void find_live(writer *w) {
     }
 }
 
-/* Is it a sum over the axis, or several that are added up? */
+/* Is it a sum of products over the axis, or several that are added up? (Other sums over a tile's
+ * first axis have no form in registers.)
+ */
 static bool is_sum_over(const tape *t, int i, str axis) {
     const tape_item *item = &t->items.items[i];
     if (item->kind != TAPE_COMPUTE) return false;
     if (item->accumulates && item->operation == TL_ADD)
         return is_sum_over(t, tape_maker(t, item->operands[0].value), axis) &&
                is_sum_over(t, tape_maker(t, item->operands[1].value), axis);
-    bool adds = item->operation == TL_GEMM || item->operation == TL_ROW_SUM;
-    return adds && item->over.length && str_equal(item->over, axis);
+    return item->operation == TL_GEMM && str_equal(item->over, axis);
 }
 
 static writer live_in(tape *t, const write_kernel *k) {

@@ -35,8 +35,8 @@ typedef struct write_needs {
 /* Can the kernel be written? False: reported, or 'needs->cut' has to be taken. */
 bool write_is_possible(tape *t, const write_kernel *k, write_needs *needs);
 
-/* The sums over its walk that a kernel leaves, of several that are added up the whole: items, in
- * 'items', which has room for all of the tape's. -1: it ends in something else than sums.
+/* The sums of products over its walk that a kernel makes, of several that are added up the whole:
+ * items, in 'items', which has room for all of the tape's. -1: it makes other sums over it, too.
  */
 int write_sums(tape *t, const write_kernel *k, int *items);
 /* How many products both compute. */

@@ -179,12 +179,15 @@ static void run_mask(ends_state *state, tl_statement *s) {
         set(state, edit_target_name(s), value_of(holds_either(before.may, value.may)));
 }
 
-/* What is past the end is dropped; else a store has to happen, unless it adds nothing. */
+/* What is past the end is dropped, or was left out of the sum that the tile is. Else a store has to
+ * happen, unless it adds nothing.
+ */
 static void run_store(ends_state *state, tl_statement *s) {
     bool adds = s->copy.target_kind == TL_ACCUMULATE;
     int number = tile_number(state, s->copy.what->text);
+    ends_mode mode = state->question->mode;
     bool is_dropped =
-        state->question->mode != ENDS_MASKED && (!adds || has_axis(state, s->copy.what->text));
+        mode == ENDS_PART || (mode == ENDS_WHOLE && (!adds || has_axis(state, s->copy.what->text)));
     bool is_nothing = adds && number >= 0 && is_zero(state->values[number]);
     if (!is_dropped && !is_nothing) hurt(state, s, (str){"", 0}, 0);
 }
