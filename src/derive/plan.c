@@ -222,8 +222,15 @@ static bool find_sections(writer *w) {
     return true;
 }
 
+bool writer_is_late(const writer *w, int item) {
+    bool is_sum =
+        w->sections[item] == INSIDE && w->values[w->t->items.items[item].value].ready == AFTER;
+    return w->k->add_count > 0 && (is_sum || w->is_added[item]);
+}
+
 int writer_key(const writer *w, int item) {
-    return (int)w->sections[item] * w->t->items.count + item;
+    int part = 2 * (int)w->sections[item] + writer_is_late(w, item);
+    return part * w->t->items.count + item;
 }
 
 static void find_last_uses(writer *w) {
@@ -237,7 +244,7 @@ static void find_last_uses(writer *w) {
                 w->values[value].last_use = writer_key(w, i);
         }
     }
-    int end = SECTIONS * t->items.count;
+    int end = 2 * SECTIONS * t->items.count;
     for (int i = 0; i < w->k->load_count; i++)
         w->values[tape_gradient(t, w->k->loads[i])].last_use = end;
     for (int i = 0; i < w->k->give_count; i++)

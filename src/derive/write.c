@@ -518,7 +518,9 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
     for (int i = 0; i < t->places.count; i++)
         add_word(t->memory, &w.taken, t->places.items[i].tensor);
     if (!writer_plan(&w)) return false;
-    for (int i = 0; i < t->items.count; i++) write_item(&w, i);
+    for (int late = 0; late < 2; late++)
+        for (int i = 0; i < t->items.count; i++)
+            if (writer_is_late(&w, i) == late) write_item(&w, i);
     for (int i = 0; i < k->load_count; i++) write_gradient(&w, k->loads[i]);
     for (int i = 0; i < k->give_count; i++)
         write_store(&w, t->items.items[k->gives[i]].value, write_cut_tensor(t, k->gives[i]));

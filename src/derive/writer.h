@@ -44,6 +44,10 @@ bool writer_loads(const writer *w, const tape_item *item);
  * rows: it is copied the other way round.
  */
 bool writer_sums_turned(const writer *w, const tape_item *item);
+/* Is it a sum that the loop makes, where tiles add others in memory? These come at a round's end,
+ * after all that is made for them: no weights of one product are kept beside those of another.
+ */
+bool writer_is_late(const writer *w, int item);
 /* Items in the order of the text. */
 int writer_key(const writer *w, int item);
 bool writer_same_axes(const tape_value *a, const tape_value *b); /* in either order */

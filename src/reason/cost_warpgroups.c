@@ -41,8 +41,11 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c) {
         const cost_item *it = &m->items[i];
         if (it->kind != COST_PRODUCT) continue;
         int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
-        if (rows != WARPGROUP_ROWS * c->warpgroups || columns % ATOM_WIDTH_UNIT != 0 ||
-            columns > ATOM_WIDTH_MAX || columns / 2 + INSTRUCTION_REGISTERS > start ||
+        bool reads_left = m->plan.roles[it->tile].in_shared;
+        int64_t parts = warpgroups_column_parts(rows, c->warpgroups, reads_left);
+        if (parts > 0) columns = columns % parts ? 0 : columns / parts;
+        if (!parts || !columns || columns % ATOM_WIDTH_UNIT != 0 || columns > ATOM_WIDTH_MAX ||
+            columns / 2 + INSTRUCTION_REGISTERS > start ||
             (int64_t)cost_value(c, it->c) % warpgroups_step(m->r) != 0)
             return false;
     }
@@ -107,26 +110,29 @@ static double matrix_registers(const cost_model *m, const cost_choice *c, int ti
     if (role->tile->axis_count != 2) return 0;
     if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
     else if (role->in_register && !passes_through(m, role)) all += own;
-    if (role->has_cast)
+    if (role->has_cast && !warpgroups_store_operands(m->r)) /* (else in place of it) */
         all += own * WARPGROUP_STEP_BYTES / warpgroups_step(m->r) / 4 * (double)c->casts;
     if (role->is_product && narrow_is_promoted(m->r, role->tile)) all += own;
     return all;
 }
 
-/* The most that tiles take at a time. What a loop has is there in all of it, since products of one
+/* The most that tiles take at a time. What a loop has is there in all of it, where products of one
  * iteration run beside elements of another, but for values of columns: these are made of one
  * another in place, and those that are loaded come first of all.
  */
 static double tile_registers(const cost_model *m, const cost_choice *c) {
     double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0;
     int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
+    bool is_apart = warpgroups_store_operands(m->r);
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         bool is_columns = role->layout == TL_COLUMNS && role->in_register;
         double own = is_columns ? cost_tile_registers(m, c, i) : matrix_registers(m, c, i);
         cost_life l = m->lives[i], loop = m->loops[i];
-        if (loop.first >= 0 && (!is_columns || role->is_loaded_in_loop)) l.first = loop.first;
-        if (loop.first >= 0 && !is_columns) l.last = loop.last > l.last ? loop.last : l.last;
+        if (loop.first >= 0 && (is_columns ? role->is_loaded_in_loop : !is_apart))
+            l.first = loop.first;
+        if (loop.first >= 0 && !is_columns && !is_apart)
+            l.last = loop.last > l.last ? loop.last : l.last;
         if (is_columns && l.last > l.first) l.last--;
         for (int p = l.first; own > 0 && p >= 0 && p <= l.last && p < points; p++)
             *(is_columns ? &vectors[p] : &matrices[p]) += own;

@@ -1,5 +1,6 @@
 /* Pass stage, vectors: where their loads begin. */
 #include "reason/stage.h"
+#include "reason/warpgroups.h"
 
 /* Nothing before it in the iteration has to do with the copy's target, or says what it copies. */
 static bool may_be_first(const tl_statement *copy) {
@@ -11,10 +12,12 @@ static bool may_be_first(const tl_statement *copy) {
 }
 
 /* Values for each row or column that come from memory are on their way while the iteration waits
- * for its tiles.
+ * for its tiles. Where warpgroups bring operands to shared memory, a round's registers are few: the
+ * first ones are, and others come when those are used.
  */
 void stage_vectors_first(reason *r, tl_statement *loop) {
     tl_statement *at = loop->loop.body.first;
+    bool is_one = warpgroups_role(r->kernel) && warpgroups_store_operands(r);
     for (tl_statement *s = loop->loop.body.first, *next; s; s = next) {
         next = s->next;
         if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL || s->copy.to != TL_REGISTER) continue;
@@ -23,5 +26,6 @@ void stage_vectors_first(reason *r, tl_statement *loop) {
         if (!tile || tile->allocate.shape.count != 1 || !may_be_first(s)) continue;
         if (s == at) at = s->next;
         else edit_move_before(r->kernel, at, s);
+        if (is_one) return;
     }
 }
