@@ -31,9 +31,15 @@ bool warpgroups_copy_views(const reason *r) {
     return false;
 }
 
+static bool is_operand(const tl_kernel *kernel, str name) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_product(s) && edit_reads(s, name)) return true;
+    return false;
+}
+
 bool warpgroups_store_operands(const reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-        if (edit_is_store(s) && edit_loop_of(s)) return true;
+        if (edit_is_store(s) && is_operand(r->kernel, edit_target_name(s))) return true;
     return false;
 }
 
