@@ -34,6 +34,16 @@ typedef struct writer {
     text_buffer views; /* definitions of tiles that are copied the other way round */
 } writer;
 
+bool words_have(const words *w, str word);
+void words_add(arena *memory, words *w, str word);
+void words_add_text(arena *memory, words *w, str text);
+
+str writer_delta(const tape *t);
+/* What an item is loaded from. */
+str writer_tensor(const writer *w, const tape_item *item);
+/* Appends the kernel: what it declares, then its statements. */
+void writer_declare(writer *w, text_buffer *out);
+
 /* Which values the kernel needs, and where each of their items stands. False: reported, or there is
  * a cut.
  */
