@@ -11,13 +11,35 @@ static bool may_be_first(const tl_statement *copy) {
     return true;
 }
 
+/* Registers of a thread for a tile of f32 as products leave their sums, or for its columns. */
+static int64_t registers_of(reason *r, const tl_statement *tile, int64_t threads) {
+    enum { COLUMN_LANES = 4 };
+    int64_t elements = 1, extent;
+    for (int i = 0; i < tile->allocate.shape.count; i++) {
+        if (!reason_known(r, tile->allocate.shape.items[i], &extent)) return INT16_MAX;
+        elements *= extent;
+    }
+    return tile->allocate.shape.count == 1 ? elements / COLUMN_LANES : elements / threads;
+}
+
+/* Would a role of warpgroups have all its tiles of f32 at a time? */
+static bool holds_all(reason *r, const tl_statement *role) {
+    enum { WARPGROUP_THREADS = 128, OTHERS = 20 };
+    int64_t all = OTHERS;
+    for (const tl_statement *s = role->role.body.first; s; s = s->next)
+        if (s->kind == TL_ALLOCATE && s->allocate.type == TL_F32)
+            all += s->allocate.name_count *
+                   registers_of(r, s, role->role.executors * WARPGROUP_THREADS);
+    return all <= role->role.registers;
+}
+
 /* Values for each row or column that come from memory are on their way while the iteration waits
- * for its tiles. Where warpgroups bring operands to shared memory, a round's registers are few: the
- * first ones are, and others come when those are used.
+ * for its tiles. Where warpgroups bring operands to shared memory, a round's registers may be few:
+ * then the first ones are, and others come when those are used.
  */
 void stage_vectors_first(reason *r, tl_statement *loop) {
-    tl_statement *at = loop->loop.body.first;
-    bool is_one = warpgroups_role(r->kernel) && warpgroups_store_operands(r);
+    tl_statement *at = loop->loop.body.first, *role = warpgroups_role(r->kernel);
+    bool is_one = role && warpgroups_store_operands(r) && !holds_all(r, role);
     for (tl_statement *s = loop->loop.body.first, *next; s; s = next) {
         next = s->next;
         if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL || s->copy.to != TL_REGISTER) continue;
