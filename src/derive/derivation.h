@@ -39,6 +39,9 @@ write_kernel derivation_kernel(const derivation *d, const group *g);
 /* The sum will be left in memory. False: reported. */
 bool derivation_cut(derivation *d, int item);
 
+/* Factors that sums of products take multiply the sums (factor.c). */
+void derivation_put_factors_last(derivation *d);
+
 /* Makes one kernel of two that compute the same products (fuse.c). False: reported, there are none.
  */
 bool fuse_groups(derivation *d);

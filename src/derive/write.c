@@ -261,6 +261,12 @@ static void write_gradient(writer *w, int item) {
     write_store(w, tape_gradient(t, item), view.length ? place : name);
 }
 
+/* When it is written: of tiles that add to memory, late sums after all else of the loop. */
+static int round_of(const writer *w, int i) {
+    if (!w->k->add_count) return 0;
+    return w->sections[i] == AFTER ? 2 : writer_is_late(w, i);
+}
+
 bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffer *out) {
     writer w = {.t = t, .k = k, .reads_sum = reads_sum};
     w.values = arena_array(t->memory, shown, t->values.count);
@@ -276,9 +282,9 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
     for (int i = 0; i < t->places.count; i++)
         words_add(t->memory, &w.taken, t->places.items[i].tensor);
     if (!writer_plan(&w)) return false;
-    for (int late = 0; late < 2; late++)
+    for (int round = 0; round < 3; round++)
         for (int i = 0; i < t->items.count; i++)
-            if (writer_is_late(&w, i) == late) write_item(&w, i);
+            if (round_of(&w, i) == round) write_item(&w, i);
     for (int i = 0; i < k->load_count; i++) write_gradient(&w, k->loads[i]);
     for (int i = 0; i < k->give_count; i++)
         write_store(&w, t->items.items[k->gives[i]].value, write_cut_tensor(t, k->gives[i]));
