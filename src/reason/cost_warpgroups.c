@@ -41,8 +41,8 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c) {
         const cost_item *it = &m->items[i];
         if (it->kind != COST_PRODUCT) continue;
         int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
-        bool reads_left = m->plan.roles[it->tile].in_shared;
-        int64_t parts = warpgroups_column_parts(rows, c->warpgroups, reads_left);
+        bool is_stored = m->plan.roles[it->tile].tile->from_register;
+        int64_t parts = warpgroups_column_parts(rows, c->warpgroups, is_stored);
         if (parts > 0) columns = columns % parts ? 0 : columns / parts;
         if (!parts || !columns || columns % ATOM_WIDTH_UNIT != 0 || columns > ATOM_WIDTH_MAX ||
             columns / 2 + INSTRUCTION_REGISTERS > start ||
@@ -316,6 +316,8 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     double products = fmax(all.products / PRICES_BUSY_SHARE,
                            all.products + runs * TURN_CLOCKS * groups * (groups - 1));
     double step = fmax(fmax(products, issued), fmax(chain, all.cache));
+    /* Where all meet in a round, nobody has products under way while another computes. */
+    if (warpgroups_store_operands(m->r)) step = fmax(products + issued, all.cache);
     double wait = copy_wait(m, c, step / runs) * runs;
     double end = end_clocks(m, c, waits, (double)results, has_own);
     out.blocks = runs;

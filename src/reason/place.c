@@ -184,11 +184,12 @@ static int64_t column_parts(reason *r, const place_plan *plan, const tl_statemen
     str row, column;
     int64_t rows = 0;
     const place_role *left = place_find(plan, edit_operand_name(s, 0));
-    bool is_known = tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &column) &&
-                    reason_known(r, tiles_extent(plan->tiles, row)->extent, &rows);
-    int64_t parts = is_known ? warpgroups_column_parts(rows, plan->warps / WARPGROUP_WARPS,
-                                                       left && left->in_shared)
-                             : 0;
+    bool is_stored = left && left->tile->from_register;
+    if (!plan->warpgroups || !is_stored ||
+        !tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &column) ||
+        !reason_known(r, tiles_extent(plan->tiles, row)->extent, &rows))
+        return 1;
+    int64_t parts = warpgroups_column_parts(rows, plan->warpgroups, is_stored);
     return parts > 0 ? parts : 1;
 }
 
@@ -400,6 +401,7 @@ static void wrap_in_role(reason *r, tl_block role, tl_block shared, tl_block reg
 bool reason_place(reason *r) {
     place_plan plan = {.warps = reason_decided(r, 4, "warps")};
     int64_t warpgroups = reason_decided(r, 0, "warpgroups");
+    plan.warpgroups = warpgroups;
     if (warpgroups > 0) plan.warps = warpgroups * WARPGROUP_WARPS;
     if (plan.warps < 1 || plan.warps > r->target->block_threads / 32)
         return reason_stuck(r, NULL, "a block of %lld warps does not exist on %.*s",

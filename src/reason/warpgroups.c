@@ -18,9 +18,9 @@ int warpgroups_step(const reason *r) {
     return WARPGROUP_STEP_BYTES / (tiles_multiplies_bytes(r->kernel) ? 1 : 2);
 }
 
-int64_t warpgroups_column_parts(int64_t rows, int64_t count, bool reads_left) {
+int64_t warpgroups_column_parts(int64_t rows, int64_t count, bool is_stored) {
     if (rows == WARPGROUP_ROWS * count) return 1;
-    return rows == WARPGROUP_ROWS && reads_left ? count : 0;
+    return rows == WARPGROUP_ROWS && is_stored ? count : 0;
 }
 
 bool warpgroups_copy_views(const reason *r) {

@@ -58,10 +58,10 @@ void warpgroups_explain_padding(reason *r, const warpgroups_padding *all);
 tl_statement *warpgroups_role(const tl_kernel *kernel);
 
 /* On how many parts of its columns that many warpgroups work where a product has so many rows: 1,
- * each has its own 64 rows; 'count', all have the same 64, and its left operand in shared memory.
- * 0: the rows are neither.
+ * each has its own 64 rows; 'count', all have the same 64 of a left operand that they brought to
+ * shared memory. 0: neither.
  */
-int64_t warpgroups_column_parts(int64_t rows, int64_t count, bool reads_left);
+int64_t warpgroups_column_parts(int64_t rows, int64_t count, bool is_stored);
 
 /* What contracted lengths are multiples of, in elements. */
 int warpgroups_step(const reason *r);
