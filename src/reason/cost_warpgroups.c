@@ -46,8 +46,11 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c) {
         const cost_item *it = &m->items[i];
         if (it->kind != COST_PRODUCT) continue;
         int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
-        if (rows != WARPGROUP_ROWS * groups || columns % ATOM_WIDTH_UNIT != 0 ||
-            columns > ATOM_WIDTH_MAX || columns / 2 + INSTRUCTION_REGISTERS > start ||
+        bool is_stored = m->plan.roles[it->tile].tile->from_register;
+        int64_t parts = warpgroups_column_parts(rows, groups, is_stored);
+        if (parts > 0) columns = columns % parts ? 0 : columns / parts;
+        if (!parts || !columns || columns % ATOM_WIDTH_UNIT != 0 || columns > ATOM_WIDTH_MAX ||
+            columns / 2 + INSTRUCTION_REGISTERS > start ||
             (int64_t)cost_value(c, it->c) % warpgroups_step(m->r) != 0)
             return false;
     }
@@ -121,12 +124,13 @@ static double matrix_registers(const cost_model *m, const cost_choice *c, int ti
         cost_is_pair_held(m, c, tile))
         all += own;
     else if (role->in_register && !passes_through(m, role)) all += own;
-    all += cast_registers(m, c, tile) * (double)c->casts;
+    if (!warpgroups_store_operands(m->r)) /* (else in place of it) */
+        all += cast_registers(m, c, tile) * (double)c->casts;
     if (role->is_product && narrow_is_promoted(m->r, role->tile)) all += own;
     return all;
 }
 
-/* The most that tiles take at a time. What a loop has is there in all of it, since products of one
+/* The most that tiles take at a time. What a loop has is there in all of it, where products of one
  * iteration run beside elements of another, but for values of columns: these are made of one
  * another in place, and those that are loaded come first of all. Where the next iteration issues
  * the last products, their left operands have been read when elements begin: as the checks count,
@@ -135,13 +139,16 @@ static double matrix_registers(const cost_model *m, const cost_choice *c, int ti
 static double tile_registers(const cost_model *m, const cost_choice *c) {
     double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0, further = 0;
     int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
+    bool is_apart = warpgroups_store_operands(m->r);
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         bool is_columns = role->layout == TL_COLUMNS && role->in_register;
         double own = is_columns ? cost_tile_registers(m, c, i) : matrix_registers(m, c, i);
         cost_life l = m->lives[i], loop = m->loops[i];
-        if (loop.first >= 0 && (!is_columns || role->is_loaded_in_loop)) l.first = loop.first;
-        if (loop.first >= 0 && !is_columns) l.last = loop.last > l.last ? loop.last : l.last;
+        if (loop.first >= 0 && (is_columns ? role->is_loaded_in_loop : !is_apart))
+            l.first = loop.first;
+        if (loop.first >= 0 && !is_columns && !is_apart)
+            l.last = loop.last > l.last ? loop.last : l.last;
         if (is_columns && l.last > l.first) l.last--;
         for (int p = l.first; own > 0 && p >= 0 && p <= l.last && p < points; p++)
             *(is_columns ? &vectors[p] : &matrices[p]) += own;
@@ -363,8 +370,10 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     double products = fmax(all.products / PRICES_BUSY_SHARE,
                            all.products + runs * TURN_CLOCKS * groups * (groups - 1));
     out.read = cost_has_few_rows(m) ? read_clocks(m, c) : 0;
-    double step =
-        fmax(fmax(products, issued), fmax(fmax(chain, all.cache), out.read)) + all.columns;
+    double step = fmax(fmax(products, issued), fmax(fmax(chain, all.cache), out.read));
+    /* Where all meet in a round, nobody has products under way while another computes. */
+    if (warpgroups_store_operands(m->r)) step = fmax(products + issued, all.cache);
+    step += all.columns;
     double row = (all.products - all.first) / runs / groups; /* sums that the next iteration adds */
     double wait = copy_wait(m, c, step / runs, row) * runs;
     bool is_rotated = waits && m->sums_left == 0;

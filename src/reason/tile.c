@@ -118,7 +118,9 @@ static void try_rings(search *s, cost_choice *choice) {
                 int64_t pinned = s->pinned_stages[i];
                 bool is_ring = plan->roles[i].is_loaded_in_loop;
                 int64_t ring = is_short ? MOST - more : LEAST + more;
-                choice->stages[i] = pinned > 0 ? pinned : is_ring ? ring : standing;
+                bool is_made =
+                    plan->roles[i].tile->from_register; /* used up before the next round */
+                choice->stages[i] = pinned > 0 ? pinned : is_ring ? ring : is_made ? 1 : standing;
             }
             try_choice(s, choice);
         }

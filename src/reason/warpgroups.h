@@ -21,6 +21,11 @@ enum {
  */
 const char *warpgroups_refusal(reason *r, const place_plan *plan);
 
+/* Do all warpgroups together bring operands of a round's products to shared memory? They meet there
+ * then, and no round runs beside another.
+ */
+bool warpgroups_store_operands(const reason *r);
+
 /* Does a Copy bring tiles of a view into shared memory? */
 bool warpgroups_copy_views(const reason *r);
 /* Does the Copy bring tiles of so many rows as boxes: one, or a few, each in a page of its own? */
@@ -61,6 +66,12 @@ void warpgroups_explain_padding(reason *r, const warpgroups_padding *all);
  * that pass pair wrote.
  */
 tl_statement *warpgroups_role(const tl_kernel *kernel);
+
+/* On how many parts of its columns that many warpgroups work where a product has so many rows: 1,
+ * each has its own 64 rows; 'count', all have the same 64 of a left operand that they brought to
+ * shared memory. 0: neither.
+ */
+int64_t warpgroups_column_parts(int64_t rows, int64_t count, bool is_stored);
 
 /* What contracted lengths are multiples of, in elements. */
 int warpgroups_step(const reason *r);

@@ -2,6 +2,10 @@
 add_test(NAME derive_differences
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/differences.py $<TARGET_FILE:flashtl>)
 set_tests_properties(derive_differences PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77 ENVIRONMENT "FLASHTL_CACHE=")
+# And in the fused form.
+add_test(NAME derive_differences_fused
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/differences.py $<TARGET_FILE:flashtl> --fused)
+set_tests_properties(derive_differences_fused PROPERTIES LABELS "cli;slow" SKIP_RETURN_CODE 77 ENVIRONMENT "FLASHTL_CACHE=")
 # Those of random sketches, against differences in float64: some here, any number by `drawn.py`.
 add_test(NAME derive_drawn
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/drawn.py $<TARGET_FILE:flashtl> --count 40 --jobs 2)

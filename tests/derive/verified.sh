@@ -19,6 +19,12 @@ verify() { # WHERE GPU SHAPES OPTION...: what is derived
 verify interpreter a100 70x45,3x130 --op gqa --causal
 verify emulator t4 70x45,3x130 --op gqa --causal
 verify emulator h200 70x45,3x130 --op mha --window 20 --causal
+for gpu in t4 a100 h200; do
+    verify emulator "$gpu" 70x45,3x130 --op mha --causal --fused
+    verify emulator "$gpu" 70x45,140x200 --op gqa --softcap 20 --fused
+done
+# Parts of dK and dV, of which each warpgroup stores its rows: no barrier of its own keeps the others from the operands' bytes.
+verify emulator h200 70x45 --op mha --alibi --fused
 verify interpreter l40s 70x45,3x130 "$examples/gated_linear.tl"
 verify interpreter a100 70x45,3x130 "$examples/retention.tl"
 verify interpreter a100 70x45x130 "$examples/swiglu.tl"

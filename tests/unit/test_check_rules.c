@@ -298,15 +298,6 @@ static const row rows[] = {
        "from global to register\n    Compute Multiply K_register, 2 and get K_register\n    Copy K "
        "from register to shared\n    Wait Q_shared"}}},
     {PRODUCT,
-     DIAG_ATOM_ADDS,
-     "tma stores and cannot accumulate",
-     {{"for a100", "for h200"},
-      {"role math", "Allocate T in shared f32 (BM, BN) swizzled 128\nrole math"},
-      {"// here", "Copy S from register to shared and get T\n    Wait T_shared"},
-      {"Copy S (BM, BN) in coordinate [L = i, L = j] from register to global",
-       "Copy T (BM, BN) in coordinate [L = i, L = j] from shared to global and accumulate S by tma "
-       "async\n    Wait S\n    Release T_shared"}}},
-    {PRODUCT,
      DIAG_COPY_ADDS,
      "in global memory only",
      {{"role math", "Allocate T in shared f32 (BM, BN)\nrole math"},
