@@ -72,6 +72,11 @@ void emit_barrier_before(emit *t, const tl_statement *s) {
 
 /* --- control ---------------------------------------------------------------------------------- */
 
+static bool is_each_for_itself(tl_operation operation) {
+    tl_shape_rule shape = tl_operation_shape(operation);
+    return shape == TL_SHAPE_ELEMENTWISE || shape == TL_SHAPE_FILL || shape == TL_SHAPE_MASK;
+}
+
 /* Registers of a thread that a round loads, where it does nothing but load registers and work on
  * them; 0: it does more.
  */
@@ -79,8 +84,7 @@ static int loaded_registers(emit *t, const tl_statement *loop) {
     int registers = 0;
     for (const tl_statement *s = loop->loop.body.first; s; s = s->next) {
         bool is_load = s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_REGISTER;
-        bool is_elements = s->kind == TL_COMPUTE &&
-                           tl_operation_shape(s->compute.operation) == TL_SHAPE_ELEMENTWISE;
+        bool is_elements = s->kind == TL_COMPUTE && is_each_for_itself(s->compute.operation);
         if (!is_load && !is_elements) return 0;
         if (!is_load) continue;
         const emit_tile *tile = emit_tile_in(t, tl_copy_target(s).symbol, TL_REGISTER);
@@ -138,7 +142,9 @@ static void emit_for(emit *t, const tl_statement *s) {
     count.text = emit_format(t, "%s%.*s / %d * %d", emit_is_wide(count) ? "(int)" : "",
                              STR_ARGS(emit_within(t, count, 13)), unroll, unroll);
     count.precedence = 13, count.low = 0, count.high = INT_MAX / 2;
-    str whole = emit_format(t, "%.*s_whole", STR_ARGS(name));
+    int number = ++t->loops_by_rounds; /* loops of one block may have the same name */
+    str whole = number > 1 ? emit_format(t, "%.*s_whole_%d", STR_ARGS(name), number)
+                           : emit_format(t, "%.*s_whole", STR_ARGS(name));
     emit_text(t, "const int %.*s = %.*s;", STR_ARGS(whole),
               STR_ARGS(emit_sum(t, from, count).text));
     emit_rounds(t, s, unroll, from.text, whole);
