@@ -44,7 +44,7 @@ double attention_scale(double scale, int64_t head_dim);
 bool attention_is_short(int64_t q_len, int64_t kv_len);
 
 /* attention_kernels.c: finds the kernel, or makes it. Decoding has two, which run in turn: the
- * splits of keys, and their combination; before them, of stretches, the one that makes the tables.
+ * splits of keys, and their combination; before them, of stretches, two that make tables.
  */
 ftl_status attention_find(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
                           ftl_module **modules);

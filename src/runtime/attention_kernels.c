@@ -25,7 +25,7 @@ typedef struct attention_kernel {
 } attention_kernel;
 
 static int32_t count_of(const attention_key *key) {
-    return key->operator!= ATTENTION_DECODE ? 1 : key->is_stretched ? 3 : 2;
+    return key->operator!= ATTENTION_DECODE ? 1 : key->is_stretched ? 4 : 2;
 }
 
 /* The sketch has the length of a page from an option, and no open length that a pin would say. */

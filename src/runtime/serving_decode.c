@@ -1,6 +1,6 @@
 /* The last tokens of sequences over keys in pages: a kernel for splits of the keys, and one that
  * puts them together; where a sequence is one split, one kernel for all of it; where lengths
- * differ, one more before, which makes tables of splits by them.
+ * differ, two more before, which make tables of splits by them.
  */
 #include "runtime/serving.h"
 
@@ -80,7 +80,7 @@ typedef struct decoding {
     bool is_latent;
     attention_key key;
     ftl_module *modules[2], *whole; /* of splits and their combination; of sequences of one split */
-    ftl_module *stretches[3];       /* of the tables, splits by these, and their combination */
+    ftl_module *stretches[4]; /* of both tables, of splits by these, and their combination */
     division parts;
 } decoding;
 
@@ -211,23 +211,28 @@ static void give_stretched_parts(given *g, const ftl_decode *c, const attention_
 }
 
 static void give_starts(given *g, const ftl_decode *c, const division_stretches *s) {
-    given_table(g, "starts", c->workspace + s->starts, FTL_I32, s->lines, DIVIDE_LINE, DIVIDE_LINE);
+    given_list(g, "starts", c->workspace + s->starts, c->batch + 1);
 }
 
 static void give_owner(given *g, const ftl_decode *c, const division_stretches *s) {
-    given_table(g, "owner", c->workspace + s->owner, FTL_I32, s->lines, DIVIDE_LINE, DIVIDE_LINE);
+    given_list(g, "owner", c->workspace + s->owner, s->items);
 }
 
-static ftl_status launch_plan(ftl_context *context, ftl_module *module, const ftl_decode *c,
-                              const division_stretches *s, void *stream) {
-    given g = {.count = 0};
+static ftl_status launch_tables(ftl_context *context, ftl_module *const modules[2],
+                                const ftl_decode *c, const division_stretches *s, void *stream) {
+    given g = {.count = 0}, h = {.count = 0};
     given_list(&g, "kv_lens", c->kv_lens, c->batch);
     given_scalar(&g, "spare", (double)s->spare);
     given_scalar(&g, "least", (double)s->least);
     give_starts(&g, c, s);
-    give_owner(&g, c, s);
-    const ftl_arguments arguments = given_arguments(&g);
-    return ftl_module_launch(context, module, &arguments, stream);
+    const ftl_arguments of_starts = given_arguments(&g);
+    ftl_status status = ftl_module_launch(context, modules[0], &of_starts, stream);
+    if (status) return status;
+    give_starts(&h, c, s);
+    given_scalar(&h, "spare", (double)s->spare);
+    give_owner(&h, c, s);
+    const ftl_arguments of_owners = given_arguments(&h);
+    return ftl_module_launch(context, modules[1], &of_owners, stream);
 }
 
 static ftl_status launch_stretched_splits(ftl_context *context, ftl_module *module,
@@ -235,7 +240,6 @@ static ftl_status launch_stretched_splits(ftl_context *context, ftl_module *modu
                                           const division_stretches *s, void *stream) {
     given g = {.count = 0};
     give_inputs(&g, c, key);
-    given_scalar(&g, "spare", (double)s->spare);
     give_starts(&g, c, s);
     give_owner(&g, c, s);
     give_stretched_parts(&g, c, key, s);
@@ -243,18 +247,18 @@ static ftl_status launch_stretched_splits(ftl_context *context, ftl_module *modu
     return ftl_module_launch(context, module, &arguments, stream);
 }
 
-static ftl_status launch_stretches(ftl_context *context, ftl_module *const modules[3],
+static ftl_status launch_stretches(ftl_context *context, ftl_module *const modules[4],
                                    const ftl_decode *c, const attention_key *key,
                                    const division_stretches *s, void *stream) {
-    ftl_status status = launch_plan(context, modules[0], c, s, stream);
-    if (!status) status = launch_stretched_splits(context, modules[1], c, key, s, stream);
+    ftl_status status = launch_tables(context, modules, c, s, stream);
+    if (!status) status = launch_stretched_splits(context, modules[2], c, key, s, stream);
     if (status) return status;
     given g = {.count = 0};
     give_stretched_parts(&g, c, key, s);
     give_starts(&g, c, s);
     give_results(&g, c, key);
     const ftl_arguments arguments = given_arguments(&g);
-    return ftl_module_launch(context, modules[2], &arguments, stream);
+    return ftl_module_launch(context, modules[3], &arguments, stream);
 }
 
 static ftl_status launch(ftl_context *context, ftl_runtime *runtime, decoding *d, void *stream) {

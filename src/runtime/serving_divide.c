@@ -54,7 +54,8 @@ static int64_t splits_of_keys(const ftl_decode *c, const attention_key *key, con
 
 /* --- stretches -------------------------------------------------------------------------------- */
 
-enum { SEQUENCES_MOST = 1024 }; /* the kernel that makes the tables goes through them one by one */
+enum { SEQUENCES_MOST = 4096 }; /* what makes the tables goes by the square of them */
+enum { LENGTHS_ALIGNED = 16 };  /* bytes: it reads four lengths at once */
 
 bool divide_may_stretch(const attention_key *key) {
     return !key->is_latent;
@@ -67,24 +68,29 @@ static bool is_worth_stretching(const ftl_decode *c) {
     static const double nearly_full = 0.875;
     double room = (double)c->pages.columns * (double)c->pages.page_len * (double)c->batch;
     return c->total_keys > 0 && c->batch > 0 && c->batch <= SEQUENCES_MOST &&
+           c->kv_lens % LENGTHS_ALIGNED == 0 &&
            room < (double)PLAN_CUT_KEYS * PLAN_CUTS_MOST &&
            (double)c->total_keys < nearly_full * room;
+}
+
+static size_t aligned(size_t bytes) {
+    enum { ALIGNED = 16 };
+    return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
 /* There are several rounds of blocks, so that the last ones to end are short. */
 static void stretch(const ftl_decode *c, const attention_key *key, int64_t at_once,
                     division_stretches *out) {
-    enum { ROUNDS = 2, ALIGNED = 16 };
+    enum { ROUNDS = 2 };
     int64_t batch = c->batch < SEQUENCES_MOST ? c->batch : SEQUENCES_MOST;
     out->spare = ROUNDS * (at_once > 0 ? at_once : 1);
     out->least = plan_cuts_least(c->pages.columns * c->pages.page_len);
     out->items = out->spare + batch;
-    out->lines = out->items / DIVIDE_LINE + 1;
-    int64_t rows = out->items * c->q_heads * c->q_len;
-    out->lse = (size_t)(rows * key->value_dim * 4);
-    out->starts = out->lse + ((size_t)rows * 4 + ALIGNED - 1) / ALIGNED * ALIGNED;
-    out->owner = out->starts + (size_t)out->lines * DIVIDE_LINE * 4;
-    out->bytes = out->owner + (size_t)out->lines * DIVIDE_LINE * 4;
+    size_t rows = (size_t)(out->items * c->q_heads * c->q_len);
+    out->lse = rows * (size_t)key->value_dim * 4;
+    out->starts = out->lse + aligned(rows * 4);
+    out->owner = out->starts + aligned((size_t)(batch + 1) * 4);
+    out->bytes = out->owner + (size_t)out->items * 4;
 }
 
 /* --- both ------------------------------------------------------------------------------------- */

@@ -6,11 +6,9 @@
 #include "flashtl/serving.h"
 #include "runtime/attention.h"
 
-enum { DIVIDE_LINE = 128 }; /* entries of a line of the tables of stretches */
-
 /* Stretches: numbers of the launch, and where in the workspace lies what is between the kernels. */
 typedef struct division_stretches {
-    int64_t spare, least, items, lines;
+    int64_t spare, least, items;
     size_t lse, starts, owner; /* O_part is at 0 */
     size_t bytes;
 } division_stretches;

@@ -72,11 +72,6 @@ void emit_barrier_before(emit *t, const tl_statement *s) {
 
 /* --- control ---------------------------------------------------------------------------------- */
 
-static bool is_each_for_itself(tl_operation operation) {
-    tl_shape_rule shape = tl_operation_shape(operation);
-    return shape == TL_SHAPE_ELEMENTWISE || shape == TL_SHAPE_FILL || shape == TL_SHAPE_MASK;
-}
-
 /* Registers of a thread that a round loads, where it does nothing but load registers and work on
  * them; 0: it does more.
  */
@@ -84,7 +79,8 @@ static int loaded_registers(emit *t, const tl_statement *loop) {
     int registers = 0;
     for (const tl_statement *s = loop->loop.body.first; s; s = s->next) {
         bool is_load = s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.to == TL_REGISTER;
-        bool is_elements = s->kind == TL_COMPUTE && is_each_for_itself(s->compute.operation);
+        bool is_elements = s->kind == TL_COMPUTE &&
+                           tl_operation_shape(s->compute.operation) == TL_SHAPE_ELEMENTWISE;
         if (!is_load && !is_elements) return 0;
         if (!is_load) continue;
         const emit_tile *tile = emit_tile_in(t, tl_copy_target(s).symbol, TL_REGISTER);

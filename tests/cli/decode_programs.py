@@ -36,7 +36,7 @@ def run(where, options, splits, given, names):
     if isinstance(splits, tuple):
         arguments += ["--with", "stretches"]
         items = splits[0] + len(given["kv_lens"]) + 2
-        numbers = {"spare": splits[0], "least": splits[1], "items": items, "lines": items // 128 + 1}
+        numbers = {"spare": splits[0], "least": splits[1], "items": items, "ends": len(given["kv_lens"]) + 1}
     return on_arrays.run(flashtl, arguments, {**numbers, "scale": SCALE, **given}, names)
 
 
