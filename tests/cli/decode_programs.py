@@ -30,14 +30,19 @@ def normal(*shape):
 
 
 def run(where, options, splits, given, names):
-    """'splits': how many of each sequence, or (spare, least) of stretches, for which there are tables and workspace with some to spare."""
-    arguments = ["--op", "decode", *options, *where, "--head-dim", str(D)]
-    numbers = {"splits": splits}
-    if isinstance(splits, tuple):
-        arguments += ["--with", "stretches"]
-        items = splits[0] + len(given["kv_lens"]) + 2
-        numbers = {"spare": splits[0], "least": splits[1], "items": items, "ends": len(given["kv_lens"]) + 1}
-    return on_arrays.run(flashtl, arguments, {**numbers, "scale": SCALE, **given}, names)
+    """'splits': how many of each sequence, or (spare, least) of stretches, for which there is memory for two too many."""
+    arguments = ["--op", "decode", *options, "--head-dim", str(D)]
+    if not isinstance(splits, tuple):
+        return on_arrays.run(flashtl, [*arguments, *where], {"splits": splits, "scale": SCALE, **given}, names)
+    batch, (spare, least) = len(given["kv_lens"]), splits
+    numbers = {"spare": spare, "least": least, "items": spare + batch + 2, "ends": batch + 1, "scale": SCALE}
+    arguments += ["--with", "stretches"]
+    if "--gpu" not in where:
+        return on_arrays.run(flashtl, [*arguments, *where], {**numbers, **given}, names)
+    with tempfile.TemporaryDirectory() as folder:  # of known numbers of splits another kernel would be made
+        code = os.path.join(folder, "code.tl")
+        subprocess.run([flashtl, "reason", *arguments, *where[:2], "-o", code], check=True)
+        return on_arrays.run(flashtl, [code, *where[2:]], {**numbers, **given}, names)
 
 
 def attend(q, k, v, causal):
