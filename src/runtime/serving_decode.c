@@ -80,7 +80,7 @@ typedef struct decoding {
     bool is_latent;
     attention_key key;
     ftl_module *modules[2], *whole; /* of splits and their combination; of sequences of one split */
-    ftl_module *stretches[4]; /* of both tables, of splits by these, and their combination */
+    ftl_module *stretches[4];       /* of both tables, of splits by these, and their combination */
     division parts;
 } decoding;
 

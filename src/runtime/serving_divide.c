@@ -30,11 +30,11 @@ static double bytes_of_keys(const ftl_decode *c, const attention_key *key, int64
     return 2.0 * (double)c->kv_heads * elements * (double)keys;
 }
 
-/* The splits of each sequence. Where there are no stretches, and the caller says how many keys there
- * are in all: as many as a batch gets whose sequences, all as long as there is room for, have that
- * many. It is smaller, so splits are more, and a long sequence among short ones is not left to a few
- * blocks. What splits leave is 'most' bytes at most, unless as many are needed as without such a
- * number.
+/* The splits of each sequence. Where there are no stretches, and the caller says how many keys
+ * there are in all: as many as a batch gets whose sequences, all as long as there is room for, have
+ * that many. It is smaller, so splits are more, and a long sequence among short ones is not left to
+ * a few blocks. What splits leave is 'most' bytes at most, unless as many are needed as without
+ * such a number.
  */
 static int64_t splits_of_keys(const ftl_decode *c, const attention_key *key, const ftl_plan *plan,
                               int64_t multiprocessors, double most) {
@@ -68,8 +68,7 @@ static bool is_worth_stretching(const ftl_decode *c) {
     static const double nearly_full = 0.875;
     double room = (double)c->pages.columns * (double)c->pages.page_len * (double)c->batch;
     return c->total_keys > 0 && c->batch > 0 && c->batch <= SEQUENCES_MOST &&
-           c->kv_lens % LENGTHS_ALIGNED == 0 &&
-           room < (double)PLAN_CUT_KEYS * PLAN_CUTS_MOST &&
+           c->kv_lens % LENGTHS_ALIGNED == 0 && room < (double)PLAN_CUT_KEYS * PLAN_CUTS_MOST &&
            (double)c->total_keys < nearly_full * room;
 }
 
@@ -123,8 +122,7 @@ ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_decode *
     if (divide_may_stretch(key)) {
         stretch(c, key, at_once, &out->stretches);
         if (out->stretches.bytes > out->wanted) out->wanted = out->stretches.bytes;
-        out->is_stretched =
-            is_worth_stretching(c) && c->workspace_bytes >= out->stretches.bytes;
+        out->is_stretched = is_worth_stretching(c) && c->workspace_bytes >= out->stretches.bytes;
     }
     out->splits = has < wanted_bytes ? splits_of_keys(c, key, plan, multiprocessors, has) : wanted;
     out->is_whole = out->splits == 1 && !is_copied && !out->is_stretched;

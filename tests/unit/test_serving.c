@@ -890,7 +890,8 @@ static void fewer_keys_are_split_more(void **state) {
 
 /* Of sequences of keys and values, splits then go by the table of lengths: four kernels, whose
  * grids depend on the batch alone. Not where sequences nearly fill their room, nor of more of them
- * than tables are made for, nor where lengths cannot be read four at a time; with too little memory for that, as without a number.
+ * than tables are made for, nor where lengths cannot be read four at a time; with too little memory
+ * for that, as without a number.
  */
 static void fewer_keys_are_stretches(void **state) {
     (void)state;
