@@ -506,6 +506,41 @@ static int64_t splits_of(const meaning *m) {
 
 enum { STRETCHES = -1 }; /* splits by the lengths */
 
+static const ftl_tensor *tensor_of(const meaning *m, const char *name) {
+    for (int32_t i = 0; i < m->tensor_count; i++)
+        if (strcmp(m->tensors[i].name, name) == 0) return &m->tensors[i];
+    fail_msg("no kernel has %s", name);
+    return NULL;
+}
+
+static int64_t scalar_of(const meaning *m, const char *name) {
+    for (int32_t i = 0; i < m->scalar_count; i++)
+        if (strcmp(m->scalars[i].name, name) == 0) return (int64_t)m->scalars[i].value;
+    fail_msg("no kernel has %s", name);
+    return 0;
+}
+
+/* The tables by the same arithmetic: splits of `share` cuts, one at least, in the sequences' order.
+ */
+static void expect_tables(const meaning *m) {
+    const ftl_tensor *of_starts = tensor_of(m, "starts"), *of_owner = tensor_of(m, "owner");
+    const int32_t *starts = (const int32_t *)(uintptr_t)of_starts->address;
+    const int32_t *owner = (const int32_t *)(uintptr_t)of_owner->address;
+    int64_t spare = scalar_of(m, "spare"), least = scalar_of(m, "least"), cuts = 0, at = 0;
+    for (int32_t b = 0; b < world.count; b++) cuts += (world.kv_used[b] + 63) / 64;
+    int64_t share = cuts / spare + 1 > least ? cuts / spare + 1 : least;
+    assert_int_equal(of_starts->extents[0], world.count + 1);
+    assert_int_equal(of_owner->extents[0], spare + world.count);
+    for (int32_t b = 0; b < world.count; b++) {
+        int64_t own = (world.kv_used[b] + 63) / 64, parts = (own + share - 1) / share;
+        assert_int_equal(starts[b], at);
+        for (int64_t i = 0; i < (parts > 1 ? parts : 1); i++) assert_int_equal(owner[at++], b);
+    }
+    assert_int_equal(starts[world.count], at);
+    assert_true(at <= spare + world.count);
+    while (at < spare + world.count) assert_int_equal(owner[at++], world.count - 1);
+}
+
 static void run_decode(const rules *r, int64_t q_len, const char *nominal, int flags,
                        int64_t splits) {
     bool is_whole = splits == 1; /* by one kernel */
@@ -538,6 +573,7 @@ static void run_decode(const rules *r, int64_t q_len, const char *nominal, int f
     driver->on_launch = NULL;
     assert_int_equal(m.runs, 1);
     assert_int_equal(splits_of(&m), is_whole ? 0 : is_stretched ? D : splits);
+    if (is_stretched) expect_tables(&m);
     for (size_t i = is_whole ? 0 : c.workspace_bytes; i < sizeof world.workspace; i++)
         assert_int_equal(world.workspace[i], 0x7f);
     for (int32_t b = 0; b < world.count; b++)
