@@ -532,7 +532,7 @@ static void expect_tables(const meaning *m) {
     assert_int_equal(of_starts->extents[0], world.count + 1);
     assert_int_equal(of_owner->extents[0], spare + world.count);
     for (int32_t b = 0; b < world.count; b++) {
-        int64_t own = (world.kv_used[b] + 63) / 64, parts = (own + share - 1) / share;
+        int64_t mine = (world.kv_used[b] + 63) / 64, parts = (mine + share - 1) / share;
         assert_int_equal(starts[b], at);
         for (int64_t i = 0; i < (parts > 1 ? parts : 1); i++) assert_int_equal(owner[at++], b);
     }
