@@ -77,19 +77,43 @@ static size_t aligned(size_t bytes) {
     return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
-/* There are several rounds of blocks, so that the last ones to end are short. */
+/* Splits run in whole rounds of as many as run at once: a round that begins with few of them leaves
+ * most of the GPU without work. Of sequences of any lengths each has about half a split more than
+ * its share. Where splits are long nevertheless, one round more evens out when they end.
+ */
+static int64_t spare_splits(int64_t batch, int64_t at_once, bool is_long) {
+    int64_t rounds = (batch + 3 * at_once - 1) / (2 * at_once);
+    return (rounds + is_long) * at_once - batch / 2;
+}
+
+/* The least cuts of a split: not so few that the combination has too many to read, nor that what
+ * splits write and it reads is more than a small part of the keys.
+ */
+static int64_t least_cuts(const ftl_decode *c, const attention_key *key) {
+    enum { READ_FOR_EACH_MOVED = 32 };
+    double moved = 2 * part_bytes(c, key), cut = bytes_of_keys(c, key, PLAN_CUT_KEYS);
+    double by_bytes = READ_FOR_EACH_MOVED * moved / cut;
+    int64_t least = plan_cuts_least(c->pages.columns * c->pages.page_len);
+    if (!(by_bytes > (double)least)) return least;
+    return by_bytes < PLAN_CUTS_MOST ? (int64_t)by_bytes : PLAN_CUTS_MOST;
+}
+
+/* There is memory for the most splits that any lengths would have. */
 static void stretch(const ftl_decode *c, const attention_key *key, int64_t at_once,
                     division_stretches *out) {
-    enum { ROUNDS = 2 };
+    enum { LONG_KEYS = 512 };
     int64_t batch = c->batch < SEQUENCES_MOST ? c->batch : SEQUENCES_MOST;
-    out->spare = ROUNDS * (at_once > 0 ? at_once : 1);
-    out->least = plan_cuts_least(c->pages.columns * c->pages.page_len);
+    if (at_once < 1) at_once = 1;
+    int64_t most = spare_splits(batch, at_once, true);
+    bool is_long = c->total_keys / most >= LONG_KEYS;
+    out->spare = spare_splits(batch, at_once, is_long);
+    out->least = least_cuts(c, key);
     out->items = out->spare + batch;
-    size_t rows = (size_t)(out->items * c->q_heads * c->q_len);
+    size_t rows = (size_t)((most + batch) * c->q_heads * c->q_len);
     out->lse = rows * (size_t)key->value_dim * 4;
     out->starts = out->lse + aligned(rows * 4);
     out->owner = out->starts + aligned((size_t)(batch + 1) * 4);
-    out->bytes = out->owner + (size_t)out->items * 4;
+    out->bytes = out->owner + (size_t)(most + batch) * 4;
 }
 
 /* --- both ------------------------------------------------------------------------------------- */
@@ -109,7 +133,7 @@ ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_decode *
     bool is_copied = !divide_has_whole(key); /* sequences of one split go through the memory, too */
     double parts = (double)(is_copied && c->batch > at_once ? c->batch : at_once);
     double each = part_bytes(c, key);
-    if (each * (parts + SEQUENCES_MOST) > exact)
+    if (each * (3 * parts + SEQUENCES_MOST) > exact)
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "batch, q_heads and q_len are too large together");
     double most = bytes_of_keys(c, key, c->total_keys) / READ_FOR_EACH_WRITTEN;

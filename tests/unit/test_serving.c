@@ -925,9 +925,9 @@ static void fewer_keys_are_split_more(void **state) {
 }
 
 /* Of sequences of keys and values, splits then go by the table of lengths: four kernels, whose
- * grids depend on the batch alone. Not where sequences nearly fill their room, nor of more of them
- * than tables are made for, nor where lengths cannot be read four at a time; with too little memory
- * for that, as without a number.
+ * grids depend on the batch and that number alone. Not where sequences nearly fill their room, nor
+ * of more of them than tables are made for, nor where lengths cannot be read four at a time; with
+ * too little memory for that, as without a number.
  */
 static void fewer_keys_are_stretches(void **state) {
     (void)state;
@@ -938,7 +938,7 @@ static void fewer_keys_are_stretches(void **state) {
     assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &bytes), FTL_OK);
     driver->on_launch = note_grid;
     for (int64_t size = 1; size <= 8192; size *= 4) {
-        unsigned blocks = 0;
+        unsigned blocks = 0, changes = 0;
         for (int64_t total = 1; total <= size * ROOM; total += total < 32 ? 31 : total / 2) {
             c.batch = size, c.total_keys = total, grid_count = 0, c.workspace_bytes = SIZE_MAX;
             assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
@@ -948,9 +948,11 @@ static void fewer_keys_are_stretches(void **state) {
             assert_int_equal(grids[0], size + 1);
             assert_true(grids[1] > size && grids[2] == grids[1] * KV_HEADS);
             assert_int_equal(grids[3], size * HEADS);
-            assert_true(!blocks || blocks == grids[1]);
+            assert_true(grids[1] >= blocks); /* one round more where splits are long */
+            changes += blocks && grids[1] > blocks;
             blocks = grids[1];
         }
+        assert_true(changes <= 1);
     }
     c.batch = 7, c.total_keys = 900, grid_count = 0, c.workspace_bytes = bytes;
     assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &told), FTL_OK);
