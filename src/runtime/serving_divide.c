@@ -86,28 +86,16 @@ static int64_t spare_splits(int64_t batch, int64_t at_once, bool is_long) {
     return (rounds + is_long) * at_once - batch / 2;
 }
 
-/* The least cuts of a split: not so few that the combination has too many to read, nor that what
- * splits write and it reads is more than a small part of the keys.
- */
-static int64_t least_cuts(const ftl_decode *c, const attention_key *key) {
-    enum { READ_FOR_EACH_MOVED = 32 };
-    double moved = 2 * part_bytes(c, key), cut = bytes_of_keys(c, key, PLAN_CUT_KEYS);
-    double by_bytes = READ_FOR_EACH_MOVED * moved / cut;
-    int64_t least = plan_cuts_least(c->pages.columns * c->pages.page_len);
-    if (!(by_bytes > (double)least)) return least;
-    return by_bytes < PLAN_CUTS_MOST ? (int64_t)by_bytes : PLAN_CUTS_MOST;
-}
-
 /* There is memory for the most splits that any lengths would have. */
 static void stretch(const ftl_decode *c, const attention_key *key, int64_t at_once,
                     division_stretches *out) {
-    enum { LONG_KEYS = 512 };
+    enum { LONG_KEYS = 1024 };
     int64_t batch = c->batch < SEQUENCES_MOST ? c->batch : SEQUENCES_MOST;
     if (at_once < 1) at_once = 1;
     int64_t most = spare_splits(batch, at_once, true);
     bool is_long = c->total_keys / most >= LONG_KEYS;
     out->spare = spare_splits(batch, at_once, is_long);
-    out->least = least_cuts(c, key);
+    out->least = plan_cuts_least(c->pages.columns * c->pages.page_len);
     out->items = out->spare + batch;
     size_t rows = (size_t)((most + batch) * c->q_heads * c->q_len);
     out->lse = rows * (size_t)key->value_dim * 4;
