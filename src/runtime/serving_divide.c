@@ -55,6 +55,7 @@ static int64_t splits_of_keys(const ftl_decode *c, const attention_key *key, con
 /* --- stretches -------------------------------------------------------------------------------- */
 
 enum { SEQUENCES_MOST = 4096 }; /* what makes the tables goes by the square of them */
+enum { BYTES_MOST = 64 << 20 }; /* that a caller is asked for: many sequences have a split each */
 enum { LENGTHS_ALIGNED = 16 };  /* bytes: it reads four lengths at once */
 
 bool divide_may_stretch(const attention_key *key) {
@@ -133,7 +134,8 @@ ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_decode *
     out->wanted = wanted_bytes > each * parts ? (size_t)wanted_bytes : out->bytes;
     if (divide_may_stretch(key)) {
         stretch(c, key, at_once, &out->stretches);
-        if (out->stretches.bytes > out->wanted) out->wanted = out->stretches.bytes;
+        size_t asked = out->stretches.bytes < BYTES_MOST ? out->stretches.bytes : BYTES_MOST;
+        if (asked > out->wanted) out->wanted = asked;
         out->is_stretched = is_worth_stretching(c) && c->workspace_bytes >= out->stretches.bytes;
     }
     out->splits = has < wanted_bytes ? splits_of_keys(c, key, plan, multiprocessors, has) : wanted;
