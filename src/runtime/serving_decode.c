@@ -268,13 +268,14 @@ static ftl_status launch(ftl_context *context, ftl_runtime *runtime, decoding *d
     if (!status && d->parts.is_stretched) status = find_stretches(context, runtime, d);
     if (!status) status = serving_check_decode(context, runtime, c, stream);
     if (status || !c->batch || !c->q_len) return status;
-    bool has_room = c->workspace && c->workspace % 16 == 0 && c->workspace_bytes >= d->parts.bytes;
-    if (d->parts.bytes && !has_room)
+    size_t needed = d->parts.is_stretched ? d->parts.stretches.bytes : d->parts.bytes;
+    bool has_room = c->workspace && c->workspace % 16 == 0 && c->workspace_bytes >= needed;
+    if (needed && !has_room)
         return ftl_context_fail(
             context, FTL_INVALID_ARGUMENT,
             "the workspace has %zu bytes at a multiple of 16; the call needs "
             "%zu (%s)",
-            c->workspace && c->workspace % 16 == 0 ? c->workspace_bytes : 0, d->parts.bytes,
+            c->workspace && c->workspace % 16 == 0 ? c->workspace_bytes : 0, needed,
             d->is_latent ? "ftl_mla_decode_workspace" : "ftl_attention_decode_workspace");
     if (d->parts.is_whole) return launch_whole(context, d->whole, c, &d->key, stream);
     if (d->parts.is_stretched)
