@@ -115,8 +115,9 @@ typedef struct ftl_decode {
     double softcap; /* above 0: scores become softcap * tanh(score / softcap) */
     ftl_scoring scoring;
     int64_t total_keys; /* about how many keys all sequences have together, where they have fewer
-                           than there is room for: a sequence is split accordingly. Any number is
-                           right; 0: as many as there is room for */
+                           than there is room for: each sequence is then split by its length, as
+                           kv_lens has it when the call runs (kv_lens at a multiple of 16). Any
+                           number is right; 0: as many as there is room for */
 } ftl_decode;
 
 #define FTL_DECODE_INIT FTL_STRUCT_INIT(ftl_decode)
@@ -129,8 +130,8 @@ FTL_API ftl_status ftl_attention_decode_prepare(ftl_context *context, ftl_runtim
 /* The bytes of device memory that calls with these sizes need beside their tensors, whatever the
  * tables hold, however many columns they have, and for any smaller batch. Two calls that may run at
  * the same time need one each. Addresses do not count. Makes the kernels, whose tiles decide it.
- * With total_keys it is what suits that number; a call that has less, but as much as without,
- * splits sequences less. Statuses as of ftl_attention_decode.
+ * A call with total_keys that has less, but enough to split sequences alike, does that. Statuses as
+ * of ftl_attention_decode.
  */
 FTL_API ftl_status ftl_attention_decode_workspace(ftl_context *context, ftl_runtime *runtime,
                                                   const ftl_decode *decode, size_t *bytes);
@@ -156,7 +157,8 @@ typedef struct ftl_mla {
     double scale; /* above 0. Of no use here is 1 / sqrt(head_dim): it is that of the heads before
                      they were absorbed, DeepSeek's 1 / sqrt(128 + 64) */
     bool causal;  /* query i of q_len sees keys up to i + kv_len - q_len; of no matter for 1 */
-    int64_t total_keys; /* as of ftl_decode */
+    int64_t total_keys; /* as of ftl_decode, but that all sequences have as many splits: more, the
+                           fewer keys there are */
 } ftl_mla;
 
 #define FTL_MLA_INIT FTL_STRUCT_INIT(ftl_mla)

@@ -72,6 +72,13 @@ __device__ __forceinline__ void ftl_store_global_4_e5m2(void *target, const floa
     asm volatile("st.global.u32 [%0], %1;" ::"l"(target), "r"(low | high << 16) : "memory");
 }
 
+// The nearest whole number, of two the even one; NaN becomes 0.
+__device__ __forceinline__ int ftl_nearest(float value) {
+    int whole;
+    asm("cvt.rni.s32.f32 %0, %1;" : "=r"(whole) : "f"(value));
+    return whole;
+}
+
 // Whole numbers from -128 to 127, the lower column in the low byte; NaN becomes 0.
 __device__ __forceinline__ unsigned ftl_byte_i8(float value) {
     int whole;

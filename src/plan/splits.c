@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { SPLITS_MAX = 256, CUT_KEYS = 64, SIZES_MAX = 64 };
+enum { SPLITS_MAX = 256, SIZES_MAX = 64 };
 
 /* The blocks that one split of one sequence has: all walks but those. */
 static int64_t blocks_of_sequence(const ftl_plan *plan, const plan_work *work) {
@@ -41,18 +41,23 @@ static int64_t even_splits(int64_t most) {
  */
 static int64_t most_splits(int64_t keys) {
     enum { KEYS_A_SPLIT = 2 };
-    int64_t most = keys / CUT_KEYS < SPLITS_MAX ? keys / CUT_KEYS : SPLITS_MAX;
+    int64_t most = keys / PLAN_CUT_KEYS < SPLITS_MAX ? keys / PLAN_CUT_KEYS : SPLITS_MAX;
     while (most > 1 && KEYS_A_SPLIT * most * most > keys) most--;
     return most;
 }
 
 int64_t plan_splits(const ftl_plan *plan, int64_t multiprocessors, const plan_work *work,
                     int64_t keys) {
-    int64_t most = most_splits(keys), cuts = (keys + CUT_KEYS - 1) / CUT_KEYS;
+    int64_t most = most_splits(keys), cuts = (keys + PLAN_CUT_KEYS - 1) / PLAN_CUT_KEYS;
     int64_t splits =
         work->batch > 0 ? plan_splits_at_once(plan, multiprocessors, work) / work->batch : 1;
     splits = even_splits(splits < most ? splits : most);
     int64_t share = (cuts + splits - 1) / splits, used = share ? (cuts + share - 1) / share : 1;
     while (splits > 1 && even_splits(splits - 1) >= used) splits = even_splits(splits - 1);
     return splits;
+}
+
+int64_t plan_cuts_least(int64_t keys) {
+    int64_t most = most_splits(keys), cuts = (keys + PLAN_CUT_KEYS - 1) / PLAN_CUT_KEYS;
+    return most > 1 ? (cuts + most - 1) / most : 1;
 }

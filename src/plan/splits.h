@@ -6,6 +6,9 @@
 
 #include "flashtl/plan.h"
 
+/* A cut of keys; how many cuts kernels can count. */
+enum { PLAN_CUT_KEYS = 64, PLAN_CUTS_MOST = 1 << 24 };
+
 typedef struct plan_work {
     int64_t batch, q_len, q_heads, kv_heads;
 } plan_work;
@@ -18,5 +21,10 @@ int64_t plan_splits_at_once(const ftl_plan *plan, int64_t multiprocessors, const
  */
 int64_t plan_splits(const ftl_plan *plan, int64_t multiprocessors, const plan_work *work,
                     int64_t keys);
+
+/* The least cuts of a split where sequences have as many splits as their lengths ask for: those of
+ * a sequence of 'keys' that has as many splits as are worth combining.
+ */
+int64_t plan_cuts_least(int64_t keys);
 
 #endif

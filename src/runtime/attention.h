@@ -20,7 +20,7 @@ typedef struct attention_key {
     bool is_short;          /* made for short sequences */
     bool causal, is_first, has_alibi, has_lse, has_q_used, has_kv_used, is_paged;
     bool is_interleaved, is_plain;
-    bool has_sinks, has_bias, has_sides, is_padded, is_latent, is_shared;
+    bool has_sinks, has_bias, has_sides, is_padded, is_latent, is_shared, is_stretched;
     double softcap;
 } attention_key;
 
@@ -44,7 +44,7 @@ double attention_scale(double scale, int64_t head_dim);
 bool attention_is_short(int64_t q_len, int64_t kv_len);
 
 /* attention_kernels.c: finds the kernel, or makes it. Decoding has two, which run in turn: the
- * splits of keys, and their combination.
+ * splits of keys, and their combination; before them, of stretches, two that make tables.
  */
 ftl_status attention_find(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
                           ftl_module **modules);

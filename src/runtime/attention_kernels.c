@@ -25,7 +25,7 @@ typedef struct attention_kernel {
 } attention_kernel;
 
 static int32_t count_of(const attention_key *key) {
-    return key->operator== ATTENTION_DECODE ? 2 : 1;
+    return key->operator!= ATTENTION_DECODE ? 1 : key->is_stretched ? 4 : 2;
 }
 
 /* The sketch has the length of a page from an option, and no open length that a pin would say. */
@@ -147,6 +147,7 @@ static ftl_status write_sketch(ftl_context *context, recipe *r) {
     choose(&s, key->is_padded, "padded");
     choose(&s, key->is_latent, "latent");
     choose(&s, key->is_shared, "shared");
+    choose(&s, key->is_stretched, "stretches");
     choose_number(&s, key->window > 0, "window", key->window);
     choose_number(&s, key->softcap > 0, "softcap", key->softcap);
     choose_number(&s, key->group > 0, "group", key->group);

@@ -16,7 +16,7 @@ ftl_plan *module_copy_plan(const ftl_plan *plan); /* NULL without memory */
  */
 
 /* A program has one kernel or a few, which are in the cache as entries of their own. */
-enum { MODULE_KERNELS_MAX = 2 };
+enum { MODULE_KERNELS_MAX = 4 };
 
 /* From the cache alone; false when it has nothing usable: then all are NULL. */
 bool module_load_cached(ftl_context *context, ftl_runtime *runtime, str source, int32_t count,

@@ -1,12 +1,12 @@
 /* The last tokens of sequences over keys in pages: a kernel for splits of the keys, and one that
- * puts them together; where a sequence is one split, one kernel for all of it. How many splits
- * there are goes by batch, heads and GPU, not by what tables hold.
+ * puts them together; where a sequence is one split, one kernel for all of it; where lengths
+ * differ, two more before, which make tables of splits by them.
  */
 #include "runtime/serving.h"
 
 #include "base/needs.h"
-#include "plan/splits.h"
 #include "runtime/attention.h"
+#include "runtime/serving_divide.h"
 
 #include <stddef.h>
 
@@ -49,13 +49,6 @@ static int32_t latent_columns(int64_t value_dim) {
     return columns;
 }
 
-/* Is there a kernel for sequences of one split? Of latent values, blocks of other columns would all
- * write a row's log-sum-exp.
- */
-static bool has_whole(const attention_key *key) {
-    return !(key->is_latent && key->has_lse);
-}
-
 static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
                            bool is_latent, attention_key *key) {
     NEEDS(runtime);
@@ -81,95 +74,13 @@ static ftl_status make_key(ftl_context *context, ftl_runtime *runtime, const ftl
     return FTL_OK;
 }
 
-/* --- splits ----------------------------------------------------------------------------------- */
-
-/* How often a row's sum of weights is made: of latent values, by each block of columns. */
-static int64_t sums_of(const attention_key *key) {
-    return key->is_latent ? key->value_dim / key->columns : 1;
-}
-
-/* What a call divides keys by, and what lies between its kernels. */
-typedef struct division {
-    int64_t splits;
-    size_t sums_bytes; /* of O_part */
-    size_t bytes;      /* of that and lse_part: what any smaller batch needs, too */
-    size_t wanted;     /* the same, for as many splits as total_keys asks for */
-    bool is_whole;     /* one split, by one kernel: nothing lies between */
-} division;
-
-static plan_work work_of(const ftl_decode *c) {
-    return (plan_work){c->batch, c->q_len, c->q_heads, c->kv_heads};
-}
-
-/* The bytes that a split of a sequence leaves to the second kernel. */
-static double part_bytes(const ftl_decode *c, const attention_key *key) {
-    return 4.0 * (double)c->q_heads * (double)c->q_len * (double)(key->value_dim + sums_of(key));
-}
-
-/* Those of so many keys with their values. */
-static double bytes_of_keys(const ftl_decode *c, const attention_key *key, int64_t keys) {
-    int32_t elements = key->head_dim + (key->is_latent ? 0 : key->value_dim);
-    return 2.0 * (double)c->kv_heads * elements * (double)keys;
-}
-
-/* The splits of each sequence where the caller says how many keys there are in all: as many as a
- * batch gets whose sequences, all as long as there is room for, have that many. It is smaller, so
- * splits are more, and a long sequence among short ones is not left to a few blocks. What splits
- * leave is 'most' bytes at most, unless as many are needed as without such a number.
- */
-static int64_t splits_of_keys(const ftl_decode *c, const attention_key *key, const ftl_plan *plan,
-                              int64_t multiprocessors, double most) {
-    enum { ROUND = 8 }; /* what plan_splits gives: 1, 2, 4 or a multiple of it */
-    plan_work work = work_of(c);
-    int64_t room = c->pages.columns * c->pages.page_len;
-    int64_t least = plan_splits(plan, multiprocessors, &work, room);
-    if (!c->total_keys || !room) return least;
-    int64_t alike = c->total_keys / room + (c->total_keys % room != 0);
-    if (alike < work.batch) work.batch = alike;
-    int64_t splits = plan_splits(plan, multiprocessors, &work, room);
-    double each = part_bytes(c, key) * (double)c->batch;
-    while (splits > least && each * (double)splits > most)
-        splits = splits > ROUND ? splits - ROUND : splits / 2;
-    return splits;
-}
-
-/* What a batch needs grows with it: either its own rows fill the GPU, or as many rows of splits do.
- * Splits for fewer keys write a part of what is read at most.
- */
-static ftl_status divide(ftl_context *context, ftl_runtime *runtime, const ftl_decode *c,
-                         const attention_key *key, const ftl_plan *plan, division *out) {
-    enum { READ_FOR_EACH_WRITTEN = 4 };
-    static const double exact = 9007199254740992.0; /* 2^53 */
-    int multiprocessors = 0;
-    ftl_status status = runtime_multiprocessors(context, runtime, key->device, &multiprocessors);
-    if (status) return status;
-    const plan_work work = work_of(c);
-    int64_t at_once = plan_splits_at_once(plan, multiprocessors, &work);
-    bool is_copied = !has_whole(key); /* sequences of one split go through the memory, too */
-    double parts = (double)(is_copied && c->batch > at_once ? c->batch : at_once);
-    double each = part_bytes(c, key);
-    if (each * parts > exact)
-        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
-                                "batch, q_heads and q_len are too large together");
-    double most = bytes_of_keys(c, key, c->total_keys) / READ_FOR_EACH_WRITTEN;
-    if (most > exact) most = exact;
-    int64_t wanted = splits_of_keys(c, key, plan, multiprocessors, most);
-    double wanted_bytes = wanted > 1 || is_copied ? each * (double)wanted * (double)c->batch : 0;
-    double has = (double)c->workspace_bytes;
-    out->bytes = (size_t)(each * parts);
-    out->wanted = wanted_bytes > each * parts ? (size_t)wanted_bytes : out->bytes;
-    out->splits = has < wanted_bytes ? splits_of_keys(c, key, plan, multiprocessors, has) : wanted;
-    out->is_whole = out->splits == 1 && !is_copied;
-    out->sums_bytes = (size_t)(c->batch * out->splits * c->q_heads * c->q_len * key->value_dim * 4);
-    return FTL_OK;
-}
-
 /* A call as both kinds of decoding have it. */
 typedef struct decoding {
     ftl_decode call;
     bool is_latent;
     attention_key key;
     ftl_module *modules[2], *whole; /* of splits and their combination; of sequences of one split */
+    ftl_module *stretches[4];       /* of both tables, of splits by these, and their combination */
     division parts;
 } decoding;
 
@@ -193,6 +104,12 @@ static ftl_status find_kernels(ftl_context *context, ftl_runtime *runtime, decod
     return attention_find(context, runtime, &d->key, d->modules);
 }
 
+static ftl_status find_stretches(ftl_context *context, ftl_runtime *runtime, decoding *d) {
+    attention_key key = d->key;
+    key.is_stretched = true;
+    return attention_find(context, runtime, &key, d->stretches);
+}
+
 static ftl_status find(ftl_context *context, ftl_runtime *runtime, decoding *d) {
     ftl_status status = make_key(context, runtime, &d->call, d->is_latent, &d->key);
     if (!status) status = find_kernels(context, runtime, d);
@@ -201,10 +118,12 @@ static ftl_status find(ftl_context *context, ftl_runtime *runtime, decoding *d) 
     return divide(context, runtime, &d->call, &d->key, plan, &d->parts);
 }
 
-/* Whatever number of splits later calls have. */
+/* However later calls divide keys. */
 static ftl_status prepare(ftl_context *context, ftl_runtime *runtime, decoding *d) {
     ftl_status status = find(context, runtime, d);
-    return status || !has_whole(&d->key) ? status : find_whole(context, runtime, d);
+    if (!status && divide_has_whole(&d->key)) status = find_whole(context, runtime, d);
+    if (!status && divide_may_stretch(&d->key)) status = find_stretches(context, runtime, d);
+    return status;
 }
 
 /* --- the call --------------------------------------------------------------------------------- */
@@ -224,7 +143,7 @@ static void give_queries(given *g, const char *name, const ftl_attention_tensor 
  */
 static void give_parts(given *g, const ftl_decode *c, const attention_key *key,
                        const division *parts) {
-    int64_t splits = parts->splits, d = key->value_dim, sums = sums_of(key);
+    int64_t splits = parts->splits, d = key->value_dim, sums = divide_sums(key);
     ftl_tensor *to = given_add(g, "O_part", c->workspace, FTL_F32, 5);
     given_axis(to, 0, c->batch, c->q_heads * c->q_len * splits * d);
     given_axis(to, 1, c->q_heads, c->q_len * splits * d);
@@ -288,21 +207,93 @@ static ftl_status launch_combination(ftl_context *context, ftl_module *module, c
     return ftl_module_launch(context, module, &arguments, stream);
 }
 
+/* What lies between the kernels of stretches: parts (split, head, query, d) and (split, head,
+ * query), and the tables.
+ */
+static void give_stretched_parts(given *g, const ftl_decode *c, const attention_key *key,
+                                 const division_stretches *s) {
+    int64_t d = key->value_dim;
+    ftl_tensor *to = given_add(g, "O_part", c->workspace, FTL_F32, 4);
+    given_axis(to, 0, s->items, c->q_heads * c->q_len * d);
+    given_axis(to, 1, c->q_heads, c->q_len * d);
+    given_axis(to, 2, c->q_len, d);
+    given_axis(to, 3, d, 1);
+    to = given_add(g, "lse_part", c->workspace + s->lse, FTL_F32, 3);
+    given_axis(to, 0, s->items, c->q_heads * c->q_len);
+    given_axis(to, 1, c->q_heads, c->q_len);
+    given_axis(to, 2, c->q_len, 1);
+}
+
+static void give_starts(given *g, const ftl_decode *c, const division_stretches *s) {
+    given_list(g, "starts", c->workspace + s->starts, c->batch + 1);
+}
+
+static void give_owner(given *g, const ftl_decode *c, const division_stretches *s) {
+    given_list(g, "owner", c->workspace + s->owner, s->items);
+}
+
+static ftl_status launch_tables(ftl_context *context, ftl_module *const modules[2],
+                                const ftl_decode *c, const division_stretches *s, void *stream) {
+    given g = {.count = 0}, h = {.count = 0};
+    given_list(&g, "kv_lens", c->kv_lens, c->batch);
+    given_scalar(&g, "spare", (double)s->spare);
+    given_scalar(&g, "least", (double)s->least);
+    give_starts(&g, c, s);
+    const ftl_arguments of_starts = given_arguments(&g);
+    ftl_status status = ftl_module_launch(context, modules[0], &of_starts, stream);
+    if (status) return status;
+    give_starts(&h, c, s);
+    given_scalar(&h, "spare", (double)s->spare);
+    give_owner(&h, c, s);
+    const ftl_arguments of_owners = given_arguments(&h);
+    return ftl_module_launch(context, modules[1], &of_owners, stream);
+}
+
+static ftl_status launch_stretched_splits(ftl_context *context, ftl_module *module,
+                                          const ftl_decode *c, const attention_key *key,
+                                          const division_stretches *s, void *stream) {
+    given g = {.count = 0};
+    give_inputs(&g, c, key);
+    give_starts(&g, c, s);
+    give_owner(&g, c, s);
+    give_stretched_parts(&g, c, key, s);
+    const ftl_arguments arguments = given_arguments(&g);
+    return ftl_module_launch(context, module, &arguments, stream);
+}
+
+static ftl_status launch_stretches(ftl_context *context, ftl_module *const modules[4],
+                                   const ftl_decode *c, const attention_key *key,
+                                   const division_stretches *s, void *stream) {
+    ftl_status status = launch_tables(context, modules, c, s, stream);
+    if (!status) status = launch_stretched_splits(context, modules[2], c, key, s, stream);
+    if (status) return status;
+    given g = {.count = 0};
+    give_stretched_parts(&g, c, key, s);
+    give_starts(&g, c, s);
+    give_results(&g, c, key);
+    const ftl_arguments arguments = given_arguments(&g);
+    return ftl_module_launch(context, modules[3], &arguments, stream);
+}
+
 static ftl_status launch(ftl_context *context, ftl_runtime *runtime, decoding *d, void *stream) {
     const ftl_decode *c = &d->call;
     ftl_status status = find(context, runtime, d);
     if (!status && d->parts.is_whole) status = find_whole(context, runtime, d);
+    if (!status && d->parts.is_stretched) status = find_stretches(context, runtime, d);
     if (!status) status = serving_check_decode(context, runtime, c, stream);
     if (status || !c->batch || !c->q_len) return status;
-    bool has_room = c->workspace && c->workspace % 16 == 0 && c->workspace_bytes >= d->parts.bytes;
-    if (d->parts.bytes && !has_room)
+    size_t needed = d->parts.is_stretched ? d->parts.stretches.bytes : d->parts.bytes;
+    bool has_room = c->workspace && c->workspace % 16 == 0 && c->workspace_bytes >= needed;
+    if (needed && !has_room)
         return ftl_context_fail(
             context, FTL_INVALID_ARGUMENT,
             "the workspace has %zu bytes at a multiple of 16; the call needs "
             "%zu (%s)",
-            c->workspace && c->workspace % 16 == 0 ? c->workspace_bytes : 0, d->parts.bytes,
+            c->workspace && c->workspace % 16 == 0 ? c->workspace_bytes : 0, needed,
             d->is_latent ? "ftl_mla_decode_workspace" : "ftl_attention_decode_workspace");
     if (d->parts.is_whole) return launch_whole(context, d->whole, c, &d->key, stream);
+    if (d->parts.is_stretched)
+        return launch_stretches(context, d->stretches, c, &d->key, &d->parts.stretches, stream);
     status = launch_splits(context, d->modules[0], c, &d->key, &d->parts, stream);
     if (status) return status;
     return launch_combination(context, d->modules[1], c, &d->key, &d->parts, stream);

@@ -341,7 +341,14 @@ static str new_value(emit *t, const elements_item *x, const elements_mask *m, in
     }
     emit_value v[3];
     for (int i = 0; i < c->operand_count && i < 3; i++) v[i] = operand_value(t, x, i, e);
-    if (x->target->type == TL_I32) return integer_text(t, x, v, c->operand_count);
+    bool is_real = false;
+    for (int i = 0; i < c->operand_count && i < 3; i++) is_real = is_real || v[i].is_real;
+    if (x->target->type == TL_I32 && !is_real) return integer_text(t, x, v, c->operand_count);
+    if (x->target->type == TL_I32) {
+        str real = c->operation == TL_FILL ? emit_real(t, v[0])
+                                           : operation_text(t, x, v, c->operand_count);
+        return emit_format(t, "ftl_nearest(%.*s)", STR_ARGS(real));
+    }
     str text = operation_text(t, x, v, c->operand_count);
     if (c->target_kind != TL_ACCUMULATE) return text;
     return emit_format(t, "ftl_add(%.*s, %.*s)",

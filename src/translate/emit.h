@@ -268,6 +268,7 @@ typedef struct emit {
     LIST(ftl_plan_derived) derived;
     LIST(ftl_plan_map) maps;
     LIST(emit_number) numbers; /* of tables, read for copies by TMA */
+    int loops_by_rounds;       /* in all: loops of which several rounds are made at once */
     int numbers_read;          /* in all */
 } emit;
 

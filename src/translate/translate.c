@@ -138,7 +138,9 @@ static void emit_for(emit *t, const tl_statement *s) {
     count.text = emit_format(t, "%s%.*s / %d * %d", emit_is_wide(count) ? "(int)" : "",
                              STR_ARGS(emit_within(t, count, 13)), unroll, unroll);
     count.precedence = 13, count.low = 0, count.high = INT_MAX / 2;
-    str whole = emit_format(t, "%.*s_whole", STR_ARGS(name));
+    int number = ++t->loops_by_rounds; /* loops of one block may have the same name */
+    str whole = number > 1 ? emit_format(t, "%.*s_whole_%d", STR_ARGS(name), number)
+                           : emit_format(t, "%.*s_whole", STR_ARGS(name));
     emit_text(t, "const int %.*s = %.*s;", STR_ARGS(whole),
               STR_ARGS(emit_sum(t, from, count).text));
     emit_rounds(t, s, unroll, from.text, whole);

@@ -30,8 +30,19 @@ def normal(*shape):
 
 
 def run(where, options, splits, given, names):
-    arguments = ["--op", "decode", *options, *where, "--head-dim", str(D)]
-    return on_arrays.run(flashtl, arguments, {"splits": splits, "scale": SCALE, **given}, names)
+    """'splits': how many of each sequence, or (spare, least) of stretches, for which there is memory for two too many."""
+    arguments = ["--op", "decode", *options, "--head-dim", str(D)]
+    if not isinstance(splits, tuple):
+        return on_arrays.run(flashtl, [*arguments, *where], {"splits": splits, "scale": SCALE, **given}, names)
+    batch, (spare, least) = len(given["kv_lens"]), splits
+    numbers = {"spare": spare, "least": least, "items": spare + batch + 2, "ends": batch + 1, "scale": SCALE}
+    arguments += ["--with", "stretches"]
+    if "--gpu" not in where:
+        return on_arrays.run(flashtl, [*arguments, *where], {**numbers, **given}, names)
+    with tempfile.TemporaryDirectory() as folder:  # of known numbers of splits another kernel would be made
+        code = os.path.join(folder, "code.tl")
+        subprocess.run([flashtl, "reason", *arguments, *where[:2], "-o", code], check=True)
+        return on_arrays.run(flashtl, [code, *where[2:]], {**numbers, **given}, names)
 
 
 def attend(q, k, v, causal):
@@ -148,6 +159,11 @@ CASES = [
     (stretched, 8, 3, 2, 2, True),
     *[(in_any_batch, group, q_len, splits, page) for page in (0, 16) for group, q_len, splits in ((4, 1, 3), (8, 2, 7))],
     *[(ragged, 4, 1, [5, 70, 290], 2, page) for page in (1, 2, 3, 4, 8, 24, 48, 64, 256)],
+    *[(ragged, group, q_len, lengths, (spare, least), page)
+      for group, q_len, lengths, spare, least, page in (
+          (4, 1, [5, 70, 290], 9, 1, 16), (4, 1, [130, 0, 1, 400, 33, 64], 1, 1, 16), (8, 3, [130, 0, 1, 400, 33, 64], 30, 1, 0),
+          (4, 1, [130, 0, 1, 400, 33, 64], 30, 2, 48), (2, 1, [0, 0, 0], 4, 1, 16), (16, 1, [400], 7, 1, 64),
+          (1, 2, [64 * (i % 5 == 0) + i % 3 for i in range(130)], 12, 1, 16), (4, 1, [64, 128, 192, 256], 10, 1, 16))],
 ]
 no_split()
 taken = sampled((where, case) for where in [["--on", "interpreter"]] + [["--gpu", gpu, "--on", "emulator"] for gpu in gpus] for case in CASES)

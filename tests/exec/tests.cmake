@@ -187,6 +187,8 @@ set(serving_programs
     "varlen\;--with\;sinks\;--with\;bias\;--with\;padded\;--causal\;--lse"
     "varlen\;--with\;paged\;--let\;page_len=16\;--with\;alibi\;--with\;sides\;--with\;chunk=40"
     "decode\;--with\;page_len=16\;--with\;sinks\;--with\;bias\;--with\;padded\;--with\;sides\;--with\;chunk=40"
+    "decode\;--with\;page_len=16\;--with\;stretches\;--with\;group=8\;--causal\;--lse"
+    "decode\;--with\;lengths\;--with\;stretches\;--with\;sinks\;--with\;bias\;--with\;padded\;--with\;sides"
     "decode\;--with\;page_len=16\;--with\;latent\;--with\;columns=32\;--with\;group=16\;--lse"
     "paged_decode\;--with\;page_len=16\;--with\;sinks\;--with\;bias\;--causal\;--lse"
     "paged_decode\;--with\;page_len=16\;--with\;latent\;--with\;columns=32\;--with\;group=16"

@@ -246,6 +246,11 @@ def pages_clamped(a):
     return pages_past_the_end(a)
 
 
+def whole_numbers(a):
+    total = wide(a["X"]).sum(0)
+    return {"Y": 2 * total - 1, "Z": np.rint(2.5 * total)}
+
+
 def listed_blocks(a):
     """Blocks that are listed as full are seen as a whole, of the others the keys of the same document."""
     q, k, v = wide(a["Q"]), np.repeat(wide(a["K"]), 2, 1), np.repeat(wide(a["V"]), 2, 1)
@@ -283,6 +288,7 @@ CASES = [
      {"d": 64, "dv": 64}),
     (gemm_rmsnorm_two_passes, {"A": normal(45, 101), "B": normal(101, 300, scale=0.1), "residual": normal(45, 300)},
      {"eps": 1e-5}),
+    (whole_numbers, {"X": random.integers(-3, 4, (37, 5, 128)).astype(F32)}, {"d": 128}),
     (view_of_pinned, {"C": normal(2, 77, 8)}, {"d": 8}),
     (value_view, {"Q": normal(2, 2, 77, 64), "C": normal(2, 131, 64)}, {"scale": 0.25, "d": 64, "dv": 32}),
     (used_queries, {"Q_all": normal(200, 4, 64), "K_all": normal(400, 2, 64), "V_all": normal(400, 2, 64),

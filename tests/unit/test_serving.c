@@ -183,7 +183,8 @@ static const uint16_t UNTOUCHED = 0x7fda;
 
 typedef struct batch {
     int32_t count, q_start[SEQUENCES_MAX + 1], kv_start[SEQUENCES_MAX + 1];
-    int32_t q_used[SEQUENCES_MAX], kv_used[SEQUENCES_MAX];
+    int32_t q_used[SEQUENCES_MAX];
+    _Alignas(16) int32_t kv_used[SEQUENCES_MAX];
     int32_t table[SEQUENCES_MAX][COLUMNS + 1];
     _Alignas(16) uint16_t q[TOKENS * ROW], o[TOKENS * ROW];
     _Alignas(16) uint16_t k[PAGES * PAGE * KV_ROW], v[PAGES * PAGE * KV_ROW];
@@ -503,13 +504,52 @@ static int64_t splits_of(const meaning *m) {
     return 0;
 }
 
+enum { STRETCHES = -1 }; /* splits by the lengths */
+
+static const ftl_tensor *tensor_of(const meaning *m, const char *name) {
+    for (int32_t i = 0; i < m->tensor_count; i++)
+        if (strcmp(m->tensors[i].name, name) == 0) return &m->tensors[i];
+    fail_msg("no kernel has %s", name);
+    return NULL;
+}
+
+static int64_t scalar_of(const meaning *m, const char *name) {
+    for (int32_t i = 0; i < m->scalar_count; i++)
+        if (strcmp(m->scalars[i].name, name) == 0) return (int64_t)m->scalars[i].value;
+    fail_msg("no kernel has %s", name);
+    return 0;
+}
+
+/* The tables by the same arithmetic: splits of `share` cuts, one at least, in the sequences' order.
+ */
+static void expect_tables(const meaning *m) {
+    const ftl_tensor *of_starts = tensor_of(m, "starts"), *of_owner = tensor_of(m, "owner");
+    const int32_t *starts = (const int32_t *)(uintptr_t)of_starts->address;
+    const int32_t *owner = (const int32_t *)(uintptr_t)of_owner->address;
+    int64_t spare = scalar_of(m, "spare"), least = scalar_of(m, "least"), cuts = 0, at = 0;
+    for (int32_t b = 0; b < world.count; b++) cuts += (world.kv_used[b] + 63) / 64;
+    int64_t share = cuts / spare + 1 > least ? cuts / spare + 1 : least;
+    assert_int_equal(of_starts->extents[0], world.count + 1);
+    assert_int_equal(of_owner->extents[0], spare + world.count);
+    for (int32_t b = 0; b < world.count; b++) {
+        int64_t mine = (world.kv_used[b] + 63) / 64, parts = (mine + share - 1) / share;
+        assert_int_equal(starts[b], at);
+        for (int64_t i = 0; i < (parts > 1 ? parts : 1); i++) assert_int_equal(owner[at++], b);
+    }
+    assert_int_equal(starts[world.count], at);
+    assert_true(at <= spare + world.count);
+    while (at < spare + world.count) assert_int_equal(owner[at++], world.count - 1);
+}
+
 static void run_decode(const rules *r, int64_t q_len, const char *nominal, int flags,
                        int64_t splits) {
     bool is_whole = splits == 1; /* by one kernel */
+    bool is_stretched = splits == STRETCHES;
     meaning m = {.operator_name = is_whole ? "paged_decode" : "decode"};
     choose(&m, true, "group=2"), choose(&m, true, "page_len=16");
     choose(&m, r->causal && q_len > 1, "causal"), choose(&m, flags & LSE, "lse");
     choose_rules(&m, r, r->causal && q_len > 1);
+    choose(&m, is_stretched, "stretches");
     pin(&m, "d", "16"), pin(&m, "dv", "16");
     if (nominal) pin(&m, "nominal_q_len", nominal);
     m.sizes[m.size_count++] = (ftl_scalar){"pages", PAGES};
@@ -522,6 +562,7 @@ static void run_decode(const rules *r, int64_t q_len, const char *nominal, int f
     open_meaning(&m);
     c.causal = r->causal, c.window = r->window, c.softcap = r->softcap;
     c.scoring = scoring_of(r, q_len);
+    c.total_keys = is_stretched;
     if (flags & LSE) c.lse = (ftl_attention_tensor){at(world.lse), q_len * HEADS, HEADS, 1};
     assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &c.workspace_bytes),
                      FTL_OK);
@@ -531,7 +572,8 @@ static void run_decode(const rules *r, int64_t q_len, const char *nominal, int f
         fail_msg("%s", ftl_context_error(context));
     driver->on_launch = NULL;
     assert_int_equal(m.runs, 1);
-    assert_int_equal(splits_of(&m), is_whole ? 0 : splits);
+    assert_int_equal(splits_of(&m), is_whole ? 0 : is_stretched ? D : splits);
+    if (is_stretched) expect_tables(&m);
     for (size_t i = is_whole ? 0 : c.workspace_bytes; i < sizeof world.workspace; i++)
         assert_int_equal(world.workspace[i], 0x7f);
     for (int32_t b = 0; b < world.count; b++)
@@ -576,6 +618,22 @@ static void one_split_is_one_kernel(void **state) {
     run_decode(&near, 12, "16", LSE, 1);
 }
 
+/* Tables, splits by them and their combination. */
+static void stretches_go_by_lengths(void **state) {
+    (void)state;
+    static const rules full = {0}, causal = {.causal = true};
+    static const rules near = {.causal = true, .window = 9, .softcap = 3};
+    static const int32_t one[] = {1, 1, 1, 1}, long_one[] = {0, 300, 1, 64}, none[] = {0, 0};
+    begin(q_lens, kv_lens, 7);
+    run_decode(&full, 1, NULL, 0, STRETCHES);
+    begin(one, long_one, 4);
+    run_decode(&causal, 1, NULL, LSE, STRETCHES);
+    begin(none, none, 2);
+    run_decode(&causal, 1, NULL, LSE, STRETCHES);
+    begin(q_lens, kv_lens, 7);
+    run_decode(&near, 12, "16", LSE, STRETCHES);
+}
+
 /* Each of what decides scores by itself, and all of it. */
 static void scores_by_rules(void **state) {
     (void)state;
@@ -613,6 +671,9 @@ static void scores_by_rules(void **state) {
         begin(q_lens, kv_lens, 7);
         memcpy(world.kv_used, used, sizeof used);
         run_decode(&all[i], i % 2 ? 3 : 1, i % 2 ? "4" : NULL, i % 3 ? LSE : 0, 1);
+        begin(q_lens, kv_lens, 7);
+        memcpy(world.kv_used, used, sizeof used);
+        run_decode(&all[i], i % 2 ? 1 : 3, i % 2 ? NULL : "4", i % 3 ? 0 : LSE, STRETCHES);
     }
 }
 
@@ -791,13 +852,16 @@ static void all_kernels_are_prepared(void **state) {
     begin(q_lens, kv_lens, 7);
     ftl_decode c = decode_of(1);
     assert_int_equal(ftl_attention_decode_prepare(context, runtime, &c), FTL_OK);
-    assert_int_equal(compiler->compiles, 3);
+    assert_int_equal(compiler->compiles, 7);
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
     assert_int_equal(driver->launches, 2);
     c.pages.columns = SHORT_COLUMNS;
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
     assert_int_equal(driver->launches, 3);
-    assert_int_equal(compiler->compiles, 3);
+    c.total_keys = 1;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 7);
+    assert_int_equal(compiler->compiles, 7);
 }
 
 /* Blocks of the launches of a call, in turn. */
@@ -842,13 +906,13 @@ static void splits_are_even(void **state) {
     assert_true(most >= 64);
 }
 
-/* The splits that a call has, by its grid. */
-static int64_t splits_in(const ftl_decode *c) {
+/* The splits that a call of latent decoding has, by its grid. */
+static int64_t splits_in(const ftl_mla *m) {
     driver->on_launch = note_grid, grid_count = 0;
-    assert_int_equal(ftl_attention_decode(context, runtime, c, NULL), FTL_OK);
+    assert_int_equal(ftl_mla_decode(context, runtime, m, NULL), FTL_OK);
     driver->on_launch = NULL;
-    assert_int_equal(grids[0] % (c->batch * KV_HEADS), 0);
-    int64_t splits = grids[0] / (c->batch * KV_HEADS);
+    assert_int_equal(grids[0] % m->batch, 0);
+    int64_t splits = grids[0] / m->batch;
     assert_int_equal(grid_count, splits == 1 ? 1 : 2);
     return splits;
 }
@@ -858,19 +922,19 @@ static int64_t splits_in(const ftl_decode *c) {
  */
 static void fewer_keys_are_split_more(void **state) {
     (void)state;
-    enum { COUNT = 64, ROOM = 512 * PAGE, PART = 4 * HEADS * (D + 1), KEY = 2 * KV_HEADS * 2 * D };
+    enum { COUNT = 64, ROOM = 512 * PAGE, PART = 4 * 3 * (LATENT_VALUE + 1), KEY = 2 * LATENT };
     begin(q_lens, kv_lens, 7);
-    ftl_decode c = decode_of(1);
+    ftl_mla c = mla_of(1);
     c.batch = COUNT, c.pages.columns = ROOM / PAGE, c.workspace_bytes = SIZE_MAX;
     int64_t plain = splits_in(&c), before = 0, most = 0;
     size_t least, wanted;
-    assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &least), FTL_OK);
+    assert_int_equal(ftl_mla_decode_workspace(context, runtime, &c, &least), FTL_OK);
     static const int64_t totals[] = {
         INT64_MAX, COUNT * ROOM + 1, COUNT * ROOM, 200000, 77701, 30000, 5000, 64, 1};
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
         c.total_keys = totals[i], c.workspace_bytes = SIZE_MAX;
         int64_t splits = splits_in(&c);
-        assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &wanted), FTL_OK);
+        assert_int_equal(ftl_mla_decode_workspace(context, runtime, &c, &wanted), FTL_OK);
         assert_true(splits == 1 || splits == 2 || splits == 4 || splits % 8 == 0);
         assert_true(splits >= plain && wanted >= least);
         assert_true((size_t)(splits * COUNT * PART) <= wanted);
@@ -883,13 +947,57 @@ static void fewer_keys_are_split_more(void **state) {
         int64_t fewer = splits_in(&c);
         assert_true(fewer >= plain && (size_t)(fewer * COUNT * PART) <= least);
         c.workspace_bytes = least - 1;
-        assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_INVALID_ARGUMENT);
+        assert_int_equal(ftl_mla_decode(context, runtime, &c, NULL), FTL_INVALID_ARGUMENT);
         if (totals[i] >= 77701) assert_true(splits >= before);
         before = splits;
     }
-    assert_true(most >= 4 * plain);
+    assert_true(most > plain);
     c.workspace_bytes = least, c.batch = COUNT - 1; /* and for a smaller batch */
     (void)splits_in(&c);
+}
+
+/* Of sequences of keys and values, splits then go by the table of lengths: four kernels, whose
+ * grids depend on the batch and that number alone. Not where sequences nearly fill their room, nor
+ * of more of them than tables are made for, nor where lengths cannot be read four at a time; with
+ * too little memory for that, as without a number.
+ */
+static void fewer_keys_are_stretches(void **state) {
+    (void)state;
+    enum { ROOM = COLUMNS * PAGE };
+    begin(q_lens, kv_lens, 7);
+    ftl_decode c = decode_of(1);
+    size_t bytes, told;
+    assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &bytes), FTL_OK);
+    driver->on_launch = note_grid;
+    for (int64_t size = 1; size <= 8192; size *= 4) {
+        unsigned blocks = 0, changes = 0;
+        for (int64_t total = 1; total <= size * ROOM; total += total < 32 ? 31 : total / 2) {
+            c.batch = size, c.total_keys = total, grid_count = 0, c.workspace_bytes = SIZE_MAX;
+            assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+            bool is_stretched = size <= 4096 && total * 8 < size * ROOM * 7;
+            assert_int_equal(grid_count == 4, is_stretched);
+            if (!is_stretched) continue;
+            assert_int_equal(grids[0], size + 1);
+            assert_true(grids[1] > size && grids[2] == grids[1] * KV_HEADS);
+            assert_int_equal(grids[3], size * HEADS);
+            assert_true(grids[1] >= blocks); /* one round more where splits are long */
+            changes += blocks && grids[1] > blocks;
+            blocks = grids[1];
+        }
+        assert_true(changes <= 1);
+    }
+    c.batch = 7, c.total_keys = 900, grid_count = 0, c.workspace_bytes = bytes;
+    assert_int_equal(ftl_attention_decode_workspace(context, runtime, &c, &told), FTL_OK);
+    assert_int_equal(told, bytes); /* what is there without a number is enough */
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(grid_count, 4);
+    grid_count = 0, c.workspace_bytes = bytes - 1;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(grid_count, 2);
+    grid_count = 0, c.workspace_bytes = bytes, c.batch = 6, c.kv_lens += 4;
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(grid_count, 2);
+    driver->on_launch = NULL;
 }
 
 /* What a batch needs does for any smaller one, and splits are no more than there is room for. */
@@ -913,7 +1021,7 @@ static void workspaces_do_for_smaller_batches(void **state) {
         most = driver->grid > most ? driver->grid : most;
     }
     assert_true(most >= 4999 / 3 * 2 * KV_HEADS / 2);
-    c.workspace_bytes = before - 1;
+    c.workspace_bytes = 16;
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_INVALID_ARGUMENT);
     assert_non_null(strstr(ftl_context_error(context), "ftl_attention_decode_workspace"));
     c.workspace_bytes = before, c.workspace += 8;
@@ -1097,6 +1205,11 @@ static void second_kernels_begin_early(void **state) {
     assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
     assert_int_equal(driver->launches, 5);
     assert_int_equal(driver->early_launches, 1);
+    c.total_keys = 1; /* all but the first */
+    assert_int_equal(ftl_attention_decode(context, runtime, &c, NULL), FTL_OK);
+    assert_int_equal(driver->launches, 9);
+    assert_int_equal(driver->early_launches, 4);
+    driver->launches = 5, driver->early_launches = 1;
     begin_append();
     ftl_append a = append_of(D, false);
     assert_int_equal(ftl_attention_append(context, runtime, &a, NULL), FTL_OK);
@@ -1450,6 +1563,7 @@ int main(void) {
         TEST(few_sequences),
         TEST(last_tokens_over_pages),
         TEST(one_split_is_one_kernel),
+        TEST(stretches_go_by_lengths),
         TEST(scores_by_rules),
         TEST(a_bias_may_be_shared),
         TEST(latent_rows_are_keys_and_values),
@@ -1462,6 +1576,7 @@ int main(void) {
         TEST(kernels_by_page_group_and_queries),
         TEST(programs_of_two_kernels_are_cached),
         TEST(fewer_keys_are_split_more),
+        TEST(fewer_keys_are_stretches),
         TEST(workspaces_do_for_smaller_batches),
         TEST(splits_are_even),
         TEST(wrong_calls_are_told),

@@ -1176,9 +1176,57 @@ static void made_names_are_free(void **state) {
     }
 }
 
+/* Two loops of one name that make several rounds at once, and integers that are made of their sums.
+ */
+static void sums_become_integers(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel sums for h200\n"
+        "let BM = 1, d = 128\n"
+        "Input X f32 (s in parts, r in rows, d)\n"
+        "Output Y i32 (r in rows, d)\n"
+        "let part (s in parts; r in rows, d) = X[s, r, d]\n"
+        "grid r_block in rows/BM\n"
+        "role math with 1 warp\n"
+        "    Allocate part, again, twice, half in register f32 (BM, d) as lines\n"
+        "    Allocate Y, Z in register i32 (BM, d) as lines\n"
+        "    Compute Fill 0 and get twice\n"
+        "    Compute Fill 0 and get half\n"
+        "    for s = 0:parts\n"
+        "        Copy part (BM, d) in coordinate [s, L = r_block] from global to register\n"
+        "        Compute Multiply part_register, 2 and accumulate twice\n"
+        "    end\n"
+        "    for s = 0:parts\n"
+        "        Copy part (BM, d) in coordinate [s, L = r_block] from global to register and get "
+        "again\n"
+        "        Compute Multiply again, 0.5 and accumulate half\n"
+        "    end\n"
+        "    Compute Add twice, half and get Z\n"
+        "    Compute Subtract Z, 1 and get Z\n"
+        "    Compute Multiply twice, 3 and get Y_register\n"
+        "    Compute Add Y_register, Z and get Y_register\n"
+        "    Copy Y (BM, d) in coordinate [L = r_block] from register to global\n"
+        "end\n";
+    translated x;
+    text_buffer none = {0};
+    translate_text(&x, STR("sums"), str_from(text), "h200");
+    if (!x.ok) show_diagnostics(&x);
+    assert_true(x.ok);
+    assert_int_equal(count(&x.cuda, "const int s_whole = "), 1);
+    assert_int_equal(count(&x.cuda, "const int s_whole_2 = "), 1);
+    assert_int_equal(count(&x.cuda, "s < s_whole_2; s++"), 1);
+    assert_int_equal(count(&x.cuda, "s = s_whole_2;"), 1);
+    assert_int_equal(count(&x.cuda, "= ftl_nearest(ftl_add(twice[0][0][2 * half],"), 1);
+    assert_int_equal(count(&x.cuda, "= ftl_nearest(ftl_multiply(twice[0][0][2 * half], 3.0f));"),
+                     1);
+    assert_int_equal(count(&x.cuda, "= (long long)Z[0][0][2 * half] - 1;"), 1);
+    done(&x, &none);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_of_columns_come_in_pairs),
+        cmocka_unit_test(sums_become_integers),
         cmocka_unit_test(written_as_by_hand),
         cmocka_unit_test(made_names_are_free),
         cmocka_unit_test(fences_hold_known_values),
