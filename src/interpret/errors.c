@@ -7,7 +7,7 @@
  * errors_rounding.c).
  */
 #include "base/wide.h"
-#include "interpret/machine.h"
+#include "interpret/errors_operand.h"
 
 #include <float.h>
 #include <math.h>
@@ -47,6 +47,8 @@ struct errors {
     } turned[MACHINE_AXES_MAX][TILES_MOST + 1];
     double *rooms[ROOMS];
     int64_t room_counts[ROOMS];
+    int64_t products;         /* so far */
+    struct errors_past *past; /* of sums that grow (errors_repeated.c) */
 };
 
 double *tile_errors(const machine *m, const tile *t) {
@@ -61,8 +63,12 @@ double *tile_counted(const machine *m, const tile *t) {
     return m->has_errors ? t->data + 3 * t->capacity : NULL;
 }
 
+double *tile_together(const machine *m, const tile *t) {
+    return m->has_errors ? t->data + 4 * t->capacity : NULL;
+}
+
 size_t tile_parts(const machine *m) {
-    return m->has_errors ? 4 : 1;
+    return m->has_errors ? 5 : 1;
 }
 
 /* --- what elements have in common ------------------------------------------------------------- */
@@ -82,6 +88,9 @@ void tile_copy_errors(machine *m, tile *to, const tile *from) {
     memcpy(tile_errors(m, to), tile_errors(m, from), (size_t)tile_size(from) * sizeof *to->data);
     memcpy(tile_drift(m, to), tile_drift(m, from), (size_t)tile_size(from) * sizeof *to->data);
     memcpy(tile_counted(m, to), tile_counted(m, from), (size_t)tile_size(from) * sizeof *to->data);
+    memcpy(tile_together(m, to), tile_together(m, from),
+           (size_t)tile_size(from) * sizeof *to->data);
+    to->product = from->product;
     memcpy(to->alike, from->alike, sizeof to->alike);
     for (int a = 0; a < from->axis_count; a++)
         errors_keep_signs(m, to, a, from->turned[a] > 0 ? from->signs[a] : NULL, from->turned[a]);
@@ -106,6 +115,14 @@ double *errors_room(machine *m, int which, int64_t count) {
         e->rooms[which] = machine_block(m, (size_t)count, sizeof(double));
     }
     return e->rooms[which];
+}
+
+int64_t errors_next_product(machine *m) {
+    return ++m->errors->products;
+}
+
+struct errors_past **errors_past_of(machine *m) {
+    return &m->errors->past;
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */

@@ -33,12 +33,14 @@ void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const
         t->data = machine_block(m, tile_parts(m) * (size_t)t->capacity, sizeof *t->data);
     }
     t->is_narrow = false;
+    t->product = 0;
     memset(t->alike, 0, sizeof t->alike);
     memset(t->turned, 0, sizeof t->turned);
     if (m->has_errors) {
         memset(tile_errors(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
         memset(tile_drift(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
         memset(tile_counted(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
+        memset(tile_together(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
     }
     t->share = tile_whole(t);
     machine_reserve(m, t->count[axis_count - 1]);
@@ -191,7 +193,7 @@ bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a
     left.data += share->first[0] * left.row, right.data += share->first[1] * right.column;
     product_add(rows, inner, columns, left, right, to, target->count[1]);
     tile_round(m, target, share, target->format);
-    if (m->has_errors) errors_of_product(m, target, a, a_turned, b, b_turned, accumulates);
+    if (m->has_errors) errors_of_product(m, s->at, target, a, a_turned, b, b_turned, accumulates);
     return true;
 }
 
