@@ -69,15 +69,17 @@ static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {
 
 /* A tile that is asked about: its number is 'factor' times an expression, and 'more'. */
 typedef struct tile_end {
+    const tl_kernel *kernel;
     int64_t size;
     const tl_expr *length;
+    int64_t least; /* tiles below this one are none: nothing is copied from there */
 } tile_end;
 
 static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const tile_end *end,
                         int depth);
 
-/* Of a quotient that is rounded: blocks of that size, all of which but the last are whole, or
- * groups of so many tiles as the factor counts.
+/* Of a quotient that is rounded: blocks of that size, all of which are whole, but for the last
+ * where the size may not divide the length, or groups of so many tiles as the factor counts.
  */
 static bool quotient_ends_within(const tl_expr *e, int64_t factor, int64_t more,
                                  const tile_end *end, int depth) {
@@ -87,21 +89,20 @@ static bool quotient_ends_within(const tl_expr *e, int64_t factor, int64_t more,
     bool divides = q && q->kind == TL_BINARY &&
                    q->operator== TL_OVER && tl_known_integer(q->right, &known) && known > 0;
     if (!divides) return false;
-    bool counts_tiles = factor == 1 && known == end->size;
-    if (counts_tiles && more <= (rounds_up ? -2 : -1) &&
-        is_at_most(q->left, end->length, depth + 1))
-        return true;
+    bool counts_tiles = factor == 1 && known == end->size && more <= -1;
+    bool has_cut = rounds_up && more == -1 && !tl_is_multiple(end->kernel, q->left, known);
+    if (counts_tiles && !has_cut && is_at_most(q->left, end->length, depth + 1)) return true;
     return !rounds_up && factor % known == 0 &&
            ends_within(q->left, factor / known, more, end, depth + 1);
 }
 
-/* Does the largest of them end within? Tiles below 0 are none: nothing is copied from there. */
+/* Does the largest of them end within? */
 static bool all_end_within(const tl_expr *e, int64_t factor, int64_t more, const tile_end *end,
                            int depth) {
     int64_t known;
     for (int i = 0; i < e->item_count; i++) {
         bool is_none = tl_known_integer(e->items[i], &known) && known <= NUMBER_MAX &&
-                       factor * known + more < 0;
+                       factor * known + more < end->least;
         if (!is_none && !ends_within(e->items[i], factor, more, end, depth)) return false;
     }
     return true;
@@ -116,8 +117,12 @@ static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const ti
     if (depth > TL_HEIGHT_MAX) return false;
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_LOOP) {
         const tl_statement *loop = e->symbol->statement;
-        bool is_plain = loop && loop->kind == TL_FOR && !loop->loop.is_grid_walk;
-        return is_plain && ends_within(loop->loop.to, factor, more - factor, end, depth + 1);
+        tile_end inside = *end;
+        if (!loop || loop->kind != TL_FOR || loop->loop.is_grid_walk) return false;
+        bool starts =
+            tl_known_integer(loop->loop.from, &known) && known >= 0 && known <= NUMBER_MAX;
+        if (starts && factor * known + more > end->least) inside.least = factor * known + more;
+        return ends_within(loop->loop.to, factor, more - factor, &inside, depth + 1);
     }
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
         return e->symbol->value && ends_within(e->symbol->value, factor, more, end, depth + 1);
@@ -167,7 +172,7 @@ static bool walks_whole(const tl_kernel *kernel, const tl_expr *e, int64_t size,
 
 bool tl_is_whole(const tl_kernel *kernel, const tl_statement *s, const tl_expr *at, int64_t size,
                  const tl_expr *length) {
-    tile_end end = {size, length};
+    tile_end end = {kernel, size, length, 0};
     return ends_within(at, 1, 0, &end, 0) || walks_whole(kernel, at, size, length) ||
            conditions_end(s, at, &end);
 }
