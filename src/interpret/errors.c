@@ -38,6 +38,7 @@ struct errors {
     const double *reaches;
     bool turns;   /* the operation repeats itself along its operand */
     bool chooses; /* one of its operands, and a number over NaN */
+    int operations, rounded; /* inside of a row's expressions, so far; the one that is off, from 1 */
     double *open; /* of each element: its operands' errors that are no number */
     double variance, common[MACHINE_AXES_MAX]; /* of a tile's elements, and what they share */
     struct with_signs {                        /* the same but for signs, by where it comes from */
@@ -285,6 +286,25 @@ void errors_begin(machine *m, tl_operation operation, double *open) {
     m->errors->reach = 0;
     m->errors->turns = operation == TL_SIN;
     m->errors->chooses = tl_facts(operation)->chooses;
+    m->errors->rounded = 0;
+}
+
+void errors_begin_expressions(machine *m) {
+    m->errors->operations = 0;
+}
+
+bool errors_next_rounding(machine *m) {
+    struct errors *e = m->errors;
+    e->rounded = e->rounded < e->operations ? e->rounded + 1 : 0;
+    return e->rounded > 0;
+}
+
+bool errors_rounds(machine *m) {
+    return ++m->errors->operations == m->errors->rounded;
+}
+
+WIDE_VECTORS void errors_off_by_rounding(const double *values, int width, double *out) {
+    for (int i = 0; i < width; i++) out[i] = values[i] * (1 + ROUNDED);
 }
 
 bool errors_next(machine *m) {

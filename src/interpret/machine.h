@@ -229,6 +229,14 @@ void errors_of_store(const machine *m, const tl_symbol *tensor, const double *va
 void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,
                          bool is_turned, const double *before);
 
+/* An elementwise row is computed again for each f32 operation inside of its operands: each
+ * computation 'begins', an operation asks whether it is the one that is off by its rounding.
+ */
+void errors_begin_expressions(machine *m);
+bool errors_next_rounding(machine *m); /* of those that were counted; false: that was the last */
+bool errors_rounds(machine *m);
+void errors_off_by_rounding(const double *values, int width, double *out);
+
 /* An elementwise row is computed again for each tile that it reads, with that tile off by its
  * errors times each 'reach' of the operation, up and then down: 'begin' before the first time,
  * 'next' until there is none. Whoever reads a tile asks whether it is off. 'open' gets

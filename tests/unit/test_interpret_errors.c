@@ -65,6 +65,16 @@ static void draw(uint64_t stream, int64_t count, double *values, uint16_t *bits)
     }
 }
 
+static void run(const char *text, const ftl_arguments *arguments) {
+    ftl_source source = {"errors.tl", text, strlen(text)};
+    ftl_context *context;
+    assert_int_equal(ftl_context_new(&context), FTL_OK);
+    ftl_status status = ftl_interpret(context, &source, FTL_ERRORS, arguments);
+    if (status) print_message("%s\n", ftl_context_error(context));
+    assert_int_equal(status, FTL_OK);
+    ftl_context_free(context);
+}
+
 static void interpret(listed *l, const char *text) {
     ftl_tensor tensors[] = {
         {"K", (uintptr_t)l->k_bits, FTL_F16, {KEYS, D}, {D, 1}, 2},
@@ -73,14 +83,7 @@ static void interpret(listed *l, const char *text) {
         {"O", (uintptr_t)l->errors, FTL_F32, {ROWS, D}, {D, 1}, 2},
         {"Q", (uintptr_t)l->q_bits, FTL_F16, {ROWS, D}, {D, 1}, 2},
     };
-    ftl_arguments arguments = {.tensors = tensors, .tensor_count = text == of_powers ? 4 : 5};
-    ftl_source source = {"listed.tl", text, strlen(text)};
-    ftl_context *context;
-    assert_int_equal(ftl_context_new(&context), FTL_OK);
-    ftl_status status = ftl_interpret(context, &source, FTL_ERRORS, &arguments);
-    if (status) print_message("%s\n", ftl_context_error(context));
-    assert_int_equal(status, FTL_OK);
-    ftl_context_free(context);
+    run(text, &(ftl_arguments){.tensors = tensors, .tensor_count = text == of_powers ? 4 : 5});
 }
 
 /* Rows of weights, and what they are multiplied by, key by key of the list. */
@@ -154,8 +157,49 @@ static void blocks_that_come_again_are_rounded_alike(void **state) {
     }
 }
 
+/* Inside of an expression every operation is rounded: where terms cancel that is all there is. */
+static const char cancels[] = "kernel cancels\n"
+                              "Input  A f32 (m in m_len, n in n_len)\n"
+                              "Input  B f32 (m in m_len, n in n_len)\n"
+                              "Input  C f32 (m in m_len, n in n_len)\n"
+                              "Output O f32 (m in m_len, n in n_len)\n"
+                              "Copy A from global to register\n"
+                              "Copy B from global to register\n"
+                              "Copy C from global to register\n"
+                              "Compute Fill A*2.75 + B*A - C and get O\n"
+                              "Copy O from register to global\n";
+
+static void operations_of_expressions_round(void **state) {
+    (void)state;
+    enum { COUNT = ROWS * D };
+    static double drawn[2 * COUNT];
+    static float a[COUNT], b[COUNT], c[COUNT], errors[COUNT];
+    random_normal(1, 4, 0, 2 * COUNT, drawn);
+    double found = 0, said = 0;
+    for (int i = 0; i < COUNT; i++) {
+        a[i] = (float)drawn[i], b[i] = (float)drawn[COUNT + i];
+        c[i] = (float)((double)a[i] * 2.75 + (double)b[i] * (double)a[i]);
+        volatile float first = a[i] * 2.75f, second = b[i] * a[i], sum = first + second;
+        double exact = (double)a[i] * 2.75 + (double)b[i] * (double)a[i] - (double)c[i];
+        double off = (double)(sum - c[i]) - exact;
+        found += off * off;
+    }
+    ftl_tensor tensors[] = {
+        {"A", (uintptr_t)a, FTL_F32, {ROWS, D}, {D, 1}, 2},
+        {"B", (uintptr_t)b, FTL_F32, {ROWS, D}, {D, 1}, 2},
+        {"C", (uintptr_t)c, FTL_F32, {ROWS, D}, {D, 1}, 2},
+        {"O", (uintptr_t)errors, FTL_F32, {ROWS, D}, {D, 1}, 2},
+    };
+    run(cancels, &(ftl_arguments){.tensors = tensors, .tensor_count = 4});
+    for (int i = 0; i < COUNT; i++) said += (double)errors[i] * (double)errors[i];
+    double ratio = sqrt(said / found);
+    print_message("terms that cancel: %.2f\n", ratio);
+    assert_true(ratio > 1 && ratio < 4); /* a rounding counts as half a step */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_of_expressions_round),
         cmocka_unit_test(blocks_that_come_again_are_rounded_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
