@@ -12,7 +12,7 @@ static str index_at(emit *t, str name) {
     return emit_format(t, "%.*s_at", STR_ARGS(name));
 }
 
-static str index_first(emit *t, str name) {
+str elements_index_first(emit *t, str name) {
     return emit_format(t, "%.*s_first", STR_ARGS(name));
 }
 
@@ -23,12 +23,12 @@ static emit_value origin_of(emit *t, const tl_statement *s, const emit_tile *fra
     return place->items[axis].is_block ? emit_product(t, v, emit_extent(t, frame, axis)) : v;
 }
 
-static str row_offset(emit *t, const emit_shape *s) {
+str elements_row_offset(emit *t, const emit_shape *s) {
     if (!s->is_lines) return emit_fragment_row(s);
     return s->down > 1 ? emit_format(t, "%d * down", s->row_step) : STR("0");
 }
 
-static str column_offset(emit *t, const emit_shape *s, int e) {
+str elements_column_offset(emit *t, const emit_shape *s, int e) {
     if (s->part == PART_COLUMNS) {
         if (s->is_lines) return emit_format(t, "%d * across + element", s->column_step);
         return s->alternates ? STR("(n8 / 2 * 16 + n8 % 2 + 2 * element)")
@@ -72,7 +72,7 @@ void elements_declare_first(emit *t, const elements_item *x) {
         if (!elements_use(x->s, names[i])) continue;
         emit_value origin = origin_of(t, x->s, x->frame, x->frame->is_vector ? 0 : i);
         str own = i ? x->frame->own_column : x->frame->own_row;
-        str first = index_first(t, names[i]);
+        str first = elements_index_first(t, names[i]);
         if (emit_is_wide(origin)) {
             origin =
                 emit_named(emit_format(t, "(int)(%.*s)", STR_ARGS(origin.text)), 0, EMIT_SIZE_MAX);
@@ -91,8 +91,8 @@ static void declare_at(emit *t, const elements_item *x) {
     elements_index_names(x, names);
     for (int i = 0; i < 2; i++) {
         if (!elements_use(x->s, names[i])) continue;
-        str offset = i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
-        str at = index_at(t, names[i]), first = index_first(t, names[i]);
+        str offset = i ? elements_column_offset(t, &x->frame->shape, 0) : elements_row_offset(t, &x->frame->shape);
+        str at = index_at(t, names[i]), first = elements_index_first(t, names[i]);
         emit_declare(t, at, "const int %.*s = %.*s + %.*s;", STR_ARGS(at), STR_ARGS(first),
                      STR_ARGS(offset));
     }
@@ -106,9 +106,9 @@ static emit_scope element_scope(emit *t, const elements_item *x, int e, emit_ind
         str at = names[i].length ? index_at(t, names[i]) : (str){0};
         emit_value v = emit_named(at, 0, EMIT_SIZE_MAX);
         if (names[i].length) {
-            v.same = index_first(t, names[i]);
+            v.same = elements_index_first(t, names[i]);
             v.unrolled =
-                i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
+                i ? elements_column_offset(t, &x->frame->shape, 0) : elements_row_offset(t, &x->frame->shape);
         }
         if (i == 1 && e) v = emit_sum(t, v, emit_constant(t, x->frame->shape.alternates ? 2 : 1));
         indices[i] = (emit_index){names[i], v};
@@ -213,7 +213,7 @@ static emit_value limit_value(emit *t, const elements_mask *m, const tl_expr *e,
     str names[2];
     elements_index_names(m->x, names);
     emit_index indices[2] = {{names[0], emit_named(row, 0, EMIT_SIZE_MAX)},
-                             {names[1], emit_named(index_first(t, names[1]), 0, EMIT_SIZE_MAX)}};
+                             {names[1], emit_named(elements_index_first(t, names[1]), 0, EMIT_SIZE_MAX)}};
     emit_scope scope = {.indices = indices, .index_count = 2};
     emit_value a = emit_expression(t, e->left, &scope), b = emit_expression(t, e->right, &scope);
     return forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
@@ -257,9 +257,9 @@ static void find_limit(emit *t, elements_mask *m, const tl_expr *e) {
                           .operator= forward
                           ? e->operator: tl_turned(e->operator),
                           .by_row = tl_uses_index(e, names[0]) };
-    str first = index_first(t, names[0]);
+    str first = elements_index_first(t, names[0]);
     str row = emit_format(t, "(%.*s + %.*s)", STR_ARGS(first),
-                          STR_ARGS(row_offset(t, &m->x->frame->shape)));
+                          STR_ARGS(elements_row_offset(t, &m->x->frame->shape)));
     emit_value v = limit_value(t, m, e, forward, row);
     if (emit_is_wide(v)) {
         v.text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), -%dLL)",
@@ -318,7 +318,7 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
     for (int i = 0; i < m->count; i++) {
         const elements_limit *l = &m->limits[i];
         if (l->test != e) continue;
-        str column = column_offset(t, s, element);
+        str column = elements_column_offset(t, s, element);
         if (l->slant == 1 && s->down == 1)
             column = emit_format(t, "%.*s - 8 * half", STR_ARGS(column));
         else if (l->slant)
@@ -374,7 +374,7 @@ static void take_larger(emit *t, const elements_item *x) {
     for (int e = 0; e < 2; e++) {
         emit_text(t, "ftl_take_further(most_of_%.*s, %.*s, %.*s, first_of_%.*s + %.*s);",
                   STR_ARGS(to), STR_ARGS(to), STR_ARGS(emit_real(t, operand_value(t, x, 0, e))),
-                  STR_ARGS(x->target->name), STR_ARGS(column_offset(t, &x->frame->shape, e)));
+                  STR_ARGS(x->target->name), STR_ARGS(elements_column_offset(t, &x->frame->shape, e)));
     }
 }
 

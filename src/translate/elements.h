@@ -44,6 +44,10 @@ bool elements_use_places(const elements_item *x);
 /* Before the loop: the indices of the thread's first element, and the limits of a Mask. */
 void elements_declare_first(emit *t, const elements_item *x);
 void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e); /* of the condition e */
+/* The name of an index of the thread's first element, and what the loops' variables add to it. */
+str elements_index_first(emit *t, str name);
+str elements_row_offset(emit *t, const emit_shape *s);
+str elements_column_offset(emit *t, const emit_shape *s, int element);
 /* RowArgMax: where the tile's first column is on its axis. */
 emit_value elements_first_column(emit *t, const elements_item *x);
 /* The statement on the two elements of a pair, or the one of a vector. */
@@ -61,6 +65,9 @@ void masks_statement(emit *t, const elements_mask *m);
 /* The tile whose parts the run may leave out; NULL: it works out every element. */
 const emit_tile *masks_source(const elements_item *const *items, int count);
 void masks_run(emit *t, const elements_item *const *items, int count, const emit_tile *tile);
+
+/* loaded.c: before the loops: tables' elements that elements of the tile share, but for limits */
+void loaded_declare(emit *t, const elements_mask *m);
 
 /* near.c: a function that is a polynomial near 0; false: the run is another, nothing is written */
 bool near_run(emit *t, const elements_item *const *items, int count);

@@ -412,6 +412,7 @@ static void emit_group(run *r, const int *group, int count) {
         elements_declare_first(t, x);
         if (x->s->compute.operation == TL_MASK)
             elements_find_limits(t, &masks[i], x->s->compute.condition);
+        loaded_declare(t, &masks[i]);
         if (x->reduces) start_reduction(t, x);
         if (emit_has_quads(x->target))
             emit_text(t, "float %.*s_rest[2][2];", STR_ARGS(x->target->name));
@@ -420,6 +421,7 @@ static void emit_group(run *r, const int *group, int count) {
         if (t->coded == x->target->symbol) t->coded = NULL;
     }
     emit_loops(r, group, count, masks);
+    t->loaded_count = 0;
     for (int i = 0; i < count; i++)
         if (elements_notes_high(t, &r->items[group[i]])) settle_high(t, &r->items[group[i]]);
     for (int i = 0; i < count; i++) {

@@ -211,6 +211,14 @@ typedef struct emit_vote {
     str name;
 } emit_vote;
 
+/* A table's element that was loaded before the loops over a tile's elements: see loaded.c. */
+enum { EMIT_LOADED_MAX = 8 };
+typedef struct emit_loaded {
+    const tl_expr *element;
+    str name;
+    bool is_real, is_lines, by_row, by_column; /* another one for each; for neither: one */
+} emit_loaded;
+
 typedef struct emit {
     arena *memory;
     diag_list *diags;
@@ -259,6 +267,8 @@ typedef struct emit {
     LIST(ftl_plan_map) maps;
     LIST(emit_number) numbers; /* of tables, read for copies by TMA */
     int numbers_read;          /* in all */
+    emit_loaded loaded[EMIT_LOADED_MAX];
+    int loaded_count;
 } emit;
 
 /* lines.c: text */
@@ -313,6 +323,8 @@ void emit_cute_layouts(emit *t, text_buffer *out);
 /* expression.c */
 emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope);
 emit_value emit_integer(emit *t, const tl_expr *e, const emit_scope *scope); /* must be one */
+/* Of a table's element in the loops over a tile: was it loaded before them? See loaded.c. */
+bool emit_find_loaded(emit *t, const tl_expr *e, const emit_scope *scope, emit_value *out);
 
 /* values.c */
 emit_value emit_constant(emit *t, int64_t value);

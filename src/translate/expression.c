@@ -172,6 +172,8 @@ static str inside(emit *t, emit_value at, const tl_expr *extent) {
 /* An element of a table in global memory; what is outside reads 0. */
 static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *scope) {
     const tl_symbol *s = e->symbol;
+    emit_value loaded;
+    if (scope && scope->frame && emit_find_loaded(t, e, scope, &loaded)) return loaded;
     if (!s->parameter || !s->axes || s->axes->count != e->item_count) {
         emit_unsupported(t, e->range, tl_expr_text(t->memory, e),
                          "only tables that are Inputs can be read here");
