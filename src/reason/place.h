@@ -18,7 +18,8 @@ typedef struct place_role {
                       */
     bool has_cast;   /* a 16-bit copy of a computed tile is the left operand */
     bool in_shared, in_register;
-    tl_type type; /* of the register tile */
+    bool is_rounded; /* a result of one statement that only leaves: in its tensor's type at once */
+    tl_type type;    /* of the register tile */
     tl_layout_kind
         layout; /* of the register tile: MMA_A, MMA_C, LINES; ROWS, COLUMNS for vectors */
     str of;     /* ROWS, COLUMNS: of which tile */

@@ -69,7 +69,7 @@ static bool is_16_bit(tl_type type) {
 }
 
 static void choose_type(place_role *role) {
-    if (role->layout == TL_MMA_A) role->type = role->tile->storage;
+    if (role->layout == TL_MMA_A || role->is_rounded) role->type = role->tile->storage;
     else if (role->tile->from_global && !role->is_changed && !role->is_product)
         role->type = role->tile->storage;
     else role->type = role->tile->storage == TL_I32 ? TL_I32 : TL_F32;
@@ -77,16 +77,18 @@ static void choose_type(place_role *role) {
 
 /* --- layouts ---------------------------------------------------------------------------------- */
 
-/* The matrices that meet in an elementwise statement, or a Mask. */
-static int matrices_in(const place_plan *plan, const tl_statement *s,
-                       place_role *met[TL_OPERANDS_MAX + 1]) {
+enum { MET_MAX = 16 };
+
+/* The matrices that meet in a statement that works element by element, in expressions, too. */
+static int matrices_in(reason *r, const place_plan *plan, const tl_statement *s,
+                       place_role *met[MET_MAX]) {
+    tl_shape_rule shape =
+        s->kind == TL_COMPUTE ? tl_operation_shape(s->compute.operation) : TL_SHAPE_PRODUCT;
+    if (shape != TL_SHAPE_ELEMENTWISE && shape != TL_SHAPE_MASK && shape != TL_SHAPE_FILL) return 0;
+    names all = names_read(r->memory, s);
     int count = 0;
-    if (s->kind != TL_COMPUTE ||
-        (tl_operation_shape(s->compute.operation) != TL_SHAPE_ELEMENTWISE &&
-         tl_operation_shape(s->compute.operation) != TL_SHAPE_MASK))
-        return 0;
-    for (int i = -1; i < s->compute.operand_count; i++) {
-        place_role *role = place_find(plan, i < 0 ? edit_target_name(s) : edit_operand_name(s, i));
+    for (int i = -1; i < all.count && count < MET_MAX; i++) {
+        place_role *role = place_find(plan, i < 0 ? edit_target_name(s) : all.items[i]);
         if (role && role->tile->axis_count == 2) met[count++] = role;
     }
     return count;
@@ -97,8 +99,8 @@ static void spread_layouts(reason *r, place_plan *plan) {
     for (bool is_new = true; is_new;) {
         is_new = false;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-            place_role *met[TL_OPERANDS_MAX + 1];
-            int count = matrices_in(plan, s, met);
+            place_role *met[MET_MAX];
+            int count = matrices_in(r, plan, s, met);
             tl_layout_kind kind = TL_LAYOUT_NONE;
             for (int i = count - 1; i >= 0; i--)
                 if (met[i]->layout != TL_LAYOUT_NONE) kind = met[i]->layout;
@@ -124,22 +126,54 @@ static bool is_widened(const place_role *role) {
            is_16_bit(role->tile->storage);
 }
 
-/* Of a matrix that meets no product: 16 bytes a lane, if all that it meets is of one width; lines
- * of 16-bit and of 32-bit elements are in different lanes, accumulators do not.
- */
-static tl_layout_kind free_layout(reason *r, place_plan *plan, place_role *role) {
+/* Is it made by one statement, and then does nothing but leave? */
+static bool only_leaves(reason *r, const place_role *role) {
+    str name = role->tile->name;
+    int made = 0;
+    if (role->tile->from_global || !is_16_bit(role->tile->storage)) return false;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind != TL_COMPUTE) continue;
+        names read = names_read(r->memory, s);
+        if (names_have(&read, name)) return false;
+        if (!edit_writes(s, name)) continue;
+        tl_shape_rule shape = tl_operation_shape(s->compute.operation);
+        bool is_elementwise = shape == TL_SHAPE_ELEMENTWISE || shape == TL_SHAPE_FILL;
+        if (!is_elementwise || s->compute.target_kind != TL_GET) return false;
+        made++;
+    }
+    return made == 1;
+}
+
+/* Bytes of the elements of tiles that are lines. */
+static int widths_of_lines(place_plan *plan) {
     int widths = 0;
-    role->layout = TL_LINES;
-    spread_layouts(r, plan);
     for (int i = 0; i < plan->count; i++)
         if (plan->roles[i].layout == TL_LINES) {
             choose_type(&plan->roles[i]);
             widths |= tl_type_bytes(plan->roles[i].type);
             if (is_widened(&plan->roles[i])) widths |= tl_type_bytes(plan->roles[i].tile->storage);
         }
+    return widths;
+}
+
+/* Of a matrix that meets no product: 16 bytes a lane, if all that it meets is of one width; lines
+ * of 16-bit and of 32-bit elements are in different lanes, accumulators do not. Results may be
+ * rounded where they are made rather than where they leave.
+ */
+static tl_layout_kind free_layout(reason *r, place_plan *plan, place_role *role) {
+    role->layout = TL_LINES;
+    spread_layouts(r, plan);
+    int widths = widths_of_lines(plan);
+    if (widths == (2 | 4)) {
+        for (int i = 0; i < plan->count; i++)
+            plan->roles[i].is_rounded =
+                plan->roles[i].layout == TL_LINES && only_leaves(r, &plan->roles[i]);
+        widths = widths_of_lines(plan);
+    }
     if (widths == 1 || widths == 2 || widths == 4) return TL_LINES;
     for (int i = 0; i < plan->count; i++)
-        if (plan->roles[i].layout == TL_LINES) plan->roles[i].layout = TL_MMA_C;
+        if (plan->roles[i].layout == TL_LINES)
+            plan->roles[i].layout = TL_MMA_C, plan->roles[i].is_rounded = false;
     return TL_MMA_C;
 }
 
@@ -326,10 +360,10 @@ static bool is_through(reason *r, const place_plan *plan, const place_role *role
 /* --- orders of columns ------------------------------------------------------------------------ */
 
 /* What meets sums of alternating column tiles has their order, too. */
-static bool spread_order(place_plan *plan, const tl_statement *s) {
+static bool spread_order(reason *r, place_plan *plan, const tl_statement *s) {
     bool is_new = false, any = false;
-    place_role *met[TL_OPERANDS_MAX + 1];
-    int count = matrices_in(plan, s, met);
+    place_role *met[MET_MAX];
+    int count = matrices_in(r, plan, s, met);
     for (int i = 0; i < count; i++) any = any || (met[i]->in_register && met[i]->alternates);
     for (int i = 0; i < count && any; i++) {
         is_new = is_new || (met[i]->in_register && !met[i]->alternates);
@@ -346,7 +380,7 @@ static void find_orders(reason *r, place_plan *plan) {
     for (bool is_new = true; is_new;) {
         is_new = false;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-            if (spread_order(plan, s)) is_new = true;
+            if (spread_order(r, plan, s)) is_new = true;
     }
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COMPUTE) continue;
