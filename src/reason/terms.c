@@ -1,0 +1,83 @@
+/* A result that is added up from terms of elements, `Multiply X, a and get O` and `Multiply Y, b and
+ * accumulate O`, becomes one statement, where it does nothing but leave and no product is near. Then
+ * it is held in no other type than its tensor has, and pass place lets it lie as what it is made of
+ * does.
+ */
+#include "reason/terms.h"
+
+#include "reason/tiles.h"
+
+/* The operator between two elements; NULL: the statement is another one. */
+static const char *operator_of(const tl_statement *s) {
+    bool is_plain = s && s->kind == TL_COMPUTE && s->compute.operand_count == 2 &&
+                    !s->compute.operands[0].is_transposed && !s->compute.operands[1].is_transposed;
+    if (!is_plain) return NULL;
+    switch (s->compute.operation) {
+    case TL_MULTIPLY: return "*";
+    case TL_ADD: return "+";
+    case TL_SUBTRACT: return "-";
+    default: return NULL;
+    }
+}
+
+static bool is_term(const tl_statement *s, str target, tl_target_kind kind) {
+    return operator_of(s) && s->compute.target_kind == kind &&
+           str_equal(edit_target_name(s), target) && !edit_takes(s, target);
+}
+
+static const char *term(reason *r, const tl_statement *s) {
+    return reason_say(r, "(%s)%s(%s)", edit_text(r->memory, s->compute.operands[0].value),
+                      operator_of(s), edit_text(r->memory, s->compute.operands[1].value));
+}
+
+/* Is the matrix of 16 bits in memory, and named by no other statement than these and Copies? */
+static bool only_leaves(reason *r, const tl_statement *first, const tl_statement *last) {
+    const tiles_tile *tile = tiles_find(tiles_read(r), edit_target_name(first));
+    if (!tile || tile->axis_count != 2 || tile->from_global || tl_type_bytes(tile->storage) != 2)
+        return false;
+    bool is_own = false;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (edit_is_product(s)) return false;
+        is_own = is_own || s == first;
+        bool names_it = edit_reads(s, tile->name) || edit_writes(s, tile->name);
+        if (!is_own && s->kind != TL_COPY && names_it) return false;
+        if (s == last) is_own = false;
+    }
+    return true;
+}
+
+/* The last of the terms that 'first' begins; NULL: it begins none, or is alone. */
+static tl_statement *last_term(tl_statement *first) {
+    str target = edit_target_name(first);
+    tl_statement *last = first;
+    if (!is_term(first, target, TL_GET)) return NULL;
+    while (is_term(last->next, target, TL_ACCUMULATE)) last = last->next;
+    return last == first ? NULL : last;
+}
+
+static tl_statement *merge(reason *r, tl_statement *first, tl_statement *last) {
+    const char *sum = term(r, first);
+    tl_place place = first->compute.place;
+    while (first != last) {
+        tl_statement *before = first;
+        first = first->next;
+        sum = reason_say(r, "%s + %s", sum, term(r, first));
+        if (!place.is_given) place = first->compute.place;
+        edit_remove(r->kernel, before);
+    }
+    str target = edit_target_name(last);
+    tl_block text = tl_quote(r->memory, "Compute Fill %s and get %.*s", sum, STR_ARGS(target));
+    tl_statement *made = text.first;
+    made->compute.place = place;
+    edit_replace(r->kernel, last, text);
+    reason_decide(r, "terms", "%.*s is made by one statement: then it does nothing but leave",
+                  STR_ARGS(target));
+    return made;
+}
+
+void terms_merge(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        tl_statement *last = last_term(s);
+        if (last && only_leaves(r, s, last)) s = merge(r, s, last);
+    }
+}
