@@ -38,7 +38,8 @@ struct errors {
     const double *reaches;
     bool turns;   /* the operation repeats itself along its operand */
     bool chooses; /* one of its operands, and a number over NaN */
-    int operations, rounded; /* inside of a row's expressions, so far; the one that is off, from 1 */
+    int operations,
+        rounded;  /* inside of a row's expressions, so far; the one that is off, from 1 */
     double *open; /* of each element: its operands' errors that are no number */
     double variance, common[MACHINE_AXES_MAX]; /* of a tile's elements, and what they share */
     struct with_signs {                        /* the same but for signs, by where it comes from */

@@ -107,8 +107,7 @@ static const double *sum_of(const errors_past *s, const known_element *e) {
 static void add_together(const errors_past *s, const known_element *e, double variance,
                          const double *y, int64_t across, double *to, int64_t stride) {
     const double *sum = sum_of(s, e);
-    for (int64_t t = 0; t < s->width; t++)
-        to[t * stride] += 2 * variance * sum[t] * y[t * across];
+    for (int64_t t = 0; t < s->width; t++) to[t * stride] += 2 * variance * sum[t] * y[t * across];
 }
 
 static void add_to_sum(machine *m, errors_past *s, known_element *e, const double *y,
@@ -142,7 +141,7 @@ static void add_line(machine *m, errors_past *s, const operand *o, const operand
 
 /* The sum that the target holds, if this statement made all of it; else one that begins. */
 static errors_past *sum_at(machine *m, const tl_statement *at, const tile *target, bool is_left,
-                          const meeting *of, bool accumulates) {
+                           const meeting *of, bool accumulates) {
     errors_past **kept = errors_past_of(m), *all = *kept;
     int i = 0;
     if (!all) *kept = all = machine_block(m, SUMS_MOST, sizeof *all);

@@ -1,7 +1,7 @@
-/* A result that is added up from terms of elements, `Multiply X, a and get O` and `Multiply Y, b and
- * accumulate O`, becomes one statement, where it does nothing but leave and no product is near. Then
- * it is held in no other type than its tensor has, and pass place lets it lie as what it is made of
- * does.
+/* A result that is added up from terms of elements, `Multiply X, a and get O` and `Multiply Y, b
+ * and accumulate O`, becomes one statement, where it does nothing but leave and no product is near.
+ * Then it is held in no other type than its tensor has, and pass place lets it lie as what it is
+ * made of does.
  */
 #include "reason/terms.h"
 

@@ -91,7 +91,8 @@ static void declare_at(emit *t, const elements_item *x) {
     elements_index_names(x, names);
     for (int i = 0; i < 2; i++) {
         if (!elements_use(x->s, names[i])) continue;
-        str offset = i ? elements_column_offset(t, &x->frame->shape, 0) : elements_row_offset(t, &x->frame->shape);
+        str offset = i ? elements_column_offset(t, &x->frame->shape, 0)
+                       : elements_row_offset(t, &x->frame->shape);
         str at = index_at(t, names[i]), first = elements_index_first(t, names[i]);
         emit_declare(t, at, "const int %.*s = %.*s + %.*s;", STR_ARGS(at), STR_ARGS(first),
                      STR_ARGS(offset));
@@ -107,8 +108,8 @@ static emit_scope element_scope(emit *t, const elements_item *x, int e, emit_ind
         emit_value v = emit_named(at, 0, EMIT_SIZE_MAX);
         if (names[i].length) {
             v.same = elements_index_first(t, names[i]);
-            v.unrolled =
-                i ? elements_column_offset(t, &x->frame->shape, 0) : elements_row_offset(t, &x->frame->shape);
+            v.unrolled = i ? elements_column_offset(t, &x->frame->shape, 0)
+                           : elements_row_offset(t, &x->frame->shape);
         }
         if (i == 1 && e) v = emit_sum(t, v, emit_constant(t, x->frame->shape.alternates ? 2 : 1));
         indices[i] = (emit_index){names[i], v};
@@ -212,8 +213,9 @@ static emit_value limit_value(emit *t, const elements_mask *m, const tl_expr *e,
                               str row) {
     str names[2];
     elements_index_names(m->x, names);
-    emit_index indices[2] = {{names[0], emit_named(row, 0, EMIT_SIZE_MAX)},
-                             {names[1], emit_named(elements_index_first(t, names[1]), 0, EMIT_SIZE_MAX)}};
+    emit_index indices[2] = {
+        {names[0], emit_named(row, 0, EMIT_SIZE_MAX)},
+        {names[1], emit_named(elements_index_first(t, names[1]), 0, EMIT_SIZE_MAX)}};
     emit_scope scope = {.indices = indices, .index_count = 2};
     emit_value a = emit_expression(t, e->left, &scope), b = emit_expression(t, e->right, &scope);
     return forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
@@ -374,7 +376,8 @@ static void take_larger(emit *t, const elements_item *x) {
     for (int e = 0; e < 2; e++) {
         emit_text(t, "ftl_take_further(most_of_%.*s, %.*s, %.*s, first_of_%.*s + %.*s);",
                   STR_ARGS(to), STR_ARGS(to), STR_ARGS(emit_real(t, operand_value(t, x, 0, e))),
-                  STR_ARGS(x->target->name), STR_ARGS(elements_column_offset(t, &x->frame->shape, e)));
+                  STR_ARGS(x->target->name),
+                  STR_ARGS(elements_column_offset(t, &x->frame->shape, e)));
     }
 }
 

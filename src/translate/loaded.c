@@ -79,13 +79,13 @@ static bool hold(const loaded_search *of, const tl_expr *e) {
         !tl_visit(e, is_no_tile, t))
         return false;
     emit_loaded h = {.element = e,
-                   .is_real = e->symbol->parameter->parameter.type != TL_I32,
-                   .is_lines = s->is_lines,
-                   .by_row = of->names[0].length && tl_uses_index(e, of->names[0]),
-                   .by_column = of->names[1].length && tl_uses_index(e, of->names[1])};
+                     .is_real = e->symbol->parameter->parameter.type != TL_I32,
+                     .is_lines = s->is_lines,
+                     .by_row = of->names[0].length && tl_uses_index(e, of->names[0]),
+                     .by_column = of->names[1].length && tl_uses_index(e, of->names[1])};
     if (!pays(s, &h)) return false;
-    h.name = emit_format(t, "%.*s_%d", STR_ARGS(emit_clean(t, e->symbol->name)),
-                         ++t->statement_number);
+    h.name =
+        emit_format(t, "%.*s_%d", STR_ARGS(emit_clean(t, e->symbol->name)), ++t->statement_number);
     declare(t, of->x, &h);
     t->loaded[t->loaded_count++] = h;
     return true;

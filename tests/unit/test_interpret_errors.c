@@ -1,7 +1,7 @@
-/* How far a right kernel's results may be from the exact ones, against float64: operands of products
- * are rounded to 16 bits with many factors, as kernels hold them multiplied by some, and what that
- * does to sums is compared with what FTL_ERRORS says. Of blocks that a list names once, and of such
- * that it names again and again, whose roundings are the same each time.
+/* How far a right kernel's results may be from the exact ones, against float64: operands of
+ * products are rounded to 16 bits with many factors, as kernels hold them multiplied by some, and
+ * what that does to sums is compared with what FTL_ERRORS says. Of blocks that a list names once,
+ * and of such that it names again and again, whose roundings are the same each time.
  */
 #include "base/convert.h"
 #include "flashtl/execute.h"
