@@ -25,7 +25,6 @@ typedef struct numbers {
 typedef struct known_element {
     int64_t line, first, sum; /* NONE */
     float value;
-    int32_t product; /* in which it was there first */
 } known_element;
 
 /* Of one operand of one statement: what was added up since the sum began. */
@@ -33,7 +32,6 @@ struct errors_past {
     const tl_statement *of;
     bool is_left;
     int64_t id, lines, width;
-    int32_t products;
     numbers rows, sums;
     known_element *elements;
     int64_t element_count, element_room;
@@ -65,8 +63,9 @@ static int64_t place_of(const errors_past *s, int64_t line, float value) {
     uint64_t hash = ((uint64_t)line << 32 ^ bits) * UINT64_C(0x9E3779B97F4A7C15);
     int64_t at = (int64_t)(hash >> 20) & (s->place_count - 1);
     for (;; at = (at + 1) & (s->place_count - 1)) {
+        if (s->places[at] == NONE) return at;
         const known_element *e = &s->elements[s->places[at]];
-        if (s->places[at] == NONE || (e->line == line && e->value == value)) return at;
+        if (e->line == line && e->value == value) return at;
     }
 }
 
@@ -94,7 +93,7 @@ static void add_element(machine *m, errors_past *s, int64_t line, float value, i
     if (s->element_count == s->element_room) grow(m, s);
     int64_t at = place_of(s, line, value);
     s->places[at] = s->element_count;
-    s->elements[s->element_count++] = (known_element){line, first, NONE, value, s->products};
+    s->elements[s->element_count++] = (known_element){line, first, NONE, value};
 }
 
 /* --- one product ------------------------------------------------------------------------------ */
@@ -125,7 +124,7 @@ static void add_line(machine *m, errors_past *s, const operand *o, const operand
     for (int64_t k = 0; k < of->count; k++) {
         double value = x[k * of->step], off = 0;
         const known_element *e = isfinite(value) && value != 0 ? find(s, line, (float)value) : NULL;
-        if (!e || e->product == s->products) continue;
+        if (!e) continue;
         errors_of_rounding(m, &value, 1, &off);
         if (isfinite(off))
             add_together(s, e, off * off, by->t->data + k * of->along, of->across, to, stride);
@@ -153,7 +152,6 @@ static errors_past *sum_at(machine *m, const tl_statement *at, const tile *targe
     if (goes_on) return s;
     s->of = at, s->is_left = is_left;
     s->lines = of->lines, s->width = of->width;
-    s->products = 0;
     s->rows.count = s->sums.count = s->element_count = 0;
     for (int64_t k = 0; k < s->place_count; k++) s->places[k] = NONE;
     return s;
@@ -166,7 +164,6 @@ void errors_add_repeated(machine *m, const tl_statement *at, const tile *target,
     errors_past *s = o->t->is_narrow ? NULL : sum_at(m, at, target, is_left, &of, accumulates);
     if (!s) return;
     s->id = id;
-    s->products++;
     int64_t rows = s->rows.count;
     for (int64_t k = 0; k < of.count; k++)
         if (add_numbers(m, &s->rows, by->t->data + k * of.along, of.across, of.width) == NONE) {

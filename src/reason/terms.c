@@ -5,8 +5,6 @@
  */
 #include "reason/terms.h"
 
-#include "reason/tiles.h"
-
 /* The operator between two elements; NULL: the statement is another one. */
 static const char *operator_of(const tl_statement *s) {
     bool is_plain = s && s->kind == TL_COMPUTE && s->compute.operand_count == 2 &&
@@ -30,20 +28,24 @@ static const char *term(reason *r, const tl_statement *s) {
                       operator_of(s), edit_text(r->memory, s->compute.operands[1].value));
 }
 
-/* Is the matrix of 16 bits in memory, and named by no other statement than these and Copies? */
-static bool only_leaves(reason *r, const tl_statement *first, const tl_statement *last) {
-    const tiles_tile *tile = tiles_find(tiles_read(r), edit_target_name(first));
-    if (!tile || tile->axis_count != 2 || tile->from_global || tl_type_bytes(tile->storage) != 2)
-        return false;
+bool terms_only_leave(reason *r, const tiles_tile *tile, const tl_statement *first,
+                      const tl_statement *last) {
     bool is_own = false;
+    if (tile->axis_count != 2 || tile->from_global || tl_type_bytes(tile->storage) != 2)
+        return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (edit_is_product(s)) return false;
         is_own = is_own || s == first;
         bool names_it = edit_reads(s, tile->name) || edit_writes(s, tile->name);
         if (!is_own && s->kind != TL_COPY && names_it) return false;
         if (s == last) is_own = false;
     }
     return true;
+}
+
+static bool multiplies(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_product(s)) return true;
+    return false;
 }
 
 /* The last of the terms that 'first' begins; NULL: it begins none, or is alone. */
@@ -76,8 +78,9 @@ static tl_statement *merge(reason *r, tl_statement *first, tl_statement *last) {
 }
 
 void terms_merge(reason *r) {
-    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+    for (tl_statement *s = r->kernel->body.first; s && !multiplies(r); s = tl_next(s, NULL)) {
         tl_statement *last = last_term(s);
-        if (last && only_leaves(r, s, last)) s = merge(r, s, last);
+        const tiles_tile *tile = last ? tiles_find(tiles_read(r), edit_target_name(s)) : NULL;
+        if (tile && terms_only_leave(r, tile, s, last)) s = merge(r, s, last);
     }
 }

@@ -43,7 +43,11 @@ void elements_index_names(const elements_item *x, str names[2]);
 bool elements_use_places(const elements_item *x);
 /* Before the loop: the indices of the thread's first element, and the limits of a Mask. */
 void elements_declare_first(emit *t, const elements_item *x);
-void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e); /* of the condition e */
+/* limits.c: of the condition e */
+void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e);
+/* "[m16][half]", where there is one for each row. */
+const char *elements_limit_row(const elements_mask *m, const elements_limit *l);
+bool elements_has_table_or_tile(emit *t, const tl_expr *e); /* does one take part? */
 /* The name of an index of the thread's first element, and what the loops' variables add to it. */
 str elements_index_first(emit *t, str name);
 str elements_row_offset(emit *t, const emit_shape *s);
