@@ -36,11 +36,11 @@ struct errors {
     double sign;    /* up, then down */
     int reach;      /* by how many of its errors: of a list */
     const double *reaches;
-    bool turns;   /* the operation repeats itself along its operand */
-    bool chooses; /* one of its operands, and a number over NaN */
-    int operations,
-        rounded;  /* inside of a row's expressions, so far; the one that is off, from 1 */
-    double *open; /* of each element: its operands' errors that are no number */
+    bool turns;     /* the operation repeats itself along its operand */
+    bool chooses;   /* one of its operands, and a number over NaN */
+    int operations; /* inside of a row's expressions, so far */
+    int rounded;    /* the one of them that is off, from 1 */
+    double *open;   /* of each element: its operands' errors that are no number */
     double variance, common[MACHINE_AXES_MAX]; /* of a tile's elements, and what they share */
     struct with_signs {                        /* the same but for signs, by where it comes from */
         const tile *from;

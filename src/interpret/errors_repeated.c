@@ -24,6 +24,7 @@ typedef struct numbers {
  */
 typedef struct known_element {
     int64_t line, first, sum; /* NONE */
+    int64_t place;            /* among the places of elements */
     float value;
 } known_element;
 
@@ -78,8 +79,10 @@ static void grow(machine *m, errors_past *s) {
     s->place_count = 2 * room;
     s->places = machine_block(m, (size_t)s->place_count, sizeof *s->places);
     for (int64_t i = 0; i < s->place_count; i++) s->places[i] = NONE;
-    for (int64_t i = 0; i < s->element_count; i++)
-        s->places[place_of(s, elements[i].line, elements[i].value)] = i;
+    for (int64_t i = 0; i < s->element_count; i++) {
+        elements[i].place = place_of(s, elements[i].line, elements[i].value);
+        s->places[elements[i].place] = i;
+    }
 }
 
 static known_element *find(const errors_past *s, int64_t line, float value) {
@@ -93,7 +96,7 @@ static void add_element(machine *m, errors_past *s, int64_t line, float value, i
     if (s->element_count == s->element_room) grow(m, s);
     int64_t at = place_of(s, line, value);
     s->places[at] = s->element_count;
-    s->elements[s->element_count++] = (known_element){line, first, NONE, value};
+    s->elements[s->element_count++] = (known_element){line, first, NONE, at, value};
 }
 
 /* --- one product ------------------------------------------------------------------------------ */
@@ -152,8 +155,8 @@ static errors_past *sum_at(machine *m, const tl_statement *at, const tile *targe
     if (goes_on) return s;
     s->of = at, s->is_left = is_left;
     s->lines = of->lines, s->width = of->width;
+    for (int64_t k = 0; k < s->element_count; k++) s->places[s->elements[k].place] = NONE;
     s->rows.count = s->sums.count = s->element_count = 0;
-    for (int64_t k = 0; k < s->place_count; k++) s->places[k] = NONE;
     return s;
 }
 

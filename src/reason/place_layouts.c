@@ -20,7 +20,7 @@ void place_choose_type(place_role *role) {
 
 /* The matrices that meet in a statement that works element by element, in expressions, too. */
 int place_matrices_in(reason *r, const place_plan *plan, const tl_statement *s,
-                       place_role *met[PLACE_MET_MAX]) {
+                      place_role *met[PLACE_MET_MAX]) {
     tl_shape_rule shape =
         s->kind == TL_COMPUTE ? tl_operation_shape(s->compute.operation) : TL_SHAPE_PRODUCT;
     if (shape != TL_SHAPE_ELEMENTWISE && shape != TL_SHAPE_MASK && shape != TL_SHAPE_FILL) return 0;

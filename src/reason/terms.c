@@ -5,27 +5,26 @@
  */
 #include "reason/terms.h"
 
-/* The operator between two elements; NULL: the statement is another one. */
-static const char *operator_of(const tl_statement *s) {
-    bool is_plain = s && s->kind == TL_COMPUTE && s->compute.operand_count == 2 &&
-                    !s->compute.operands[0].is_transposed && !s->compute.operands[1].is_transposed;
-    if (!is_plain) return NULL;
-    switch (s->compute.operation) {
-    case TL_MULTIPLY: return "*";
-    case TL_ADD: return "+";
-    case TL_SUBTRACT: return "-";
-    default: return NULL;
-    }
-}
-
 static bool is_term(const tl_statement *s, str target, tl_target_kind kind) {
-    return operator_of(s) && s->compute.target_kind == kind &&
+    return s && edit_is_compute(s, TL_MULTIPLY) && !s->compute.operands[0].is_transposed &&
+           !s->compute.operands[1].is_transposed && s->compute.target_kind == kind &&
            str_equal(edit_target_name(s), target) && !edit_takes(s, target);
 }
 
 static const char *term(reason *r, const tl_statement *s) {
-    return reason_say(r, "(%s)%s(%s)", edit_text(r->memory, s->compute.operands[0].value),
-                      operator_of(s), edit_text(r->memory, s->compute.operands[1].value));
+    return reason_say(r, "%s*%s", edit_factor_text(r->memory, s->compute.operands[0].value),
+                      edit_factor_text(r->memory, s->compute.operands[1].value));
+}
+
+static bool is_named_by(const tl_statement *s, str name) {
+    return edit_reads(s, name) || edit_writes(s, name);
+}
+
+/* A Copy of another tile, or one to a tensor of its type. */
+static bool leaves_as_it_is(reason *r, const tiles_tile *tile, const tl_statement *copy) {
+    if (!str_equal(edit_copied_tile(copy), tile->name)) return true;
+    return copy->copy.to == TL_GLOBAL && copy->copy.target_kind != TL_ACCUMULATE &&
+           tiles_tensor_type(r->kernel, edit_copied_tensor(copy)) == tile->storage;
 }
 
 bool terms_only_leave(reason *r, const tiles_tile *tile, const tl_statement *first,
@@ -35,8 +34,9 @@ bool terms_only_leave(reason *r, const tiles_tile *tile, const tl_statement *fir
         return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         is_own = is_own || s == first;
-        bool names_it = edit_reads(s, tile->name) || edit_writes(s, tile->name);
-        if (!is_own && s->kind != TL_COPY && names_it) return false;
+        if (s->kind == TL_COPY ? !leaves_as_it_is(r, tile, s)
+                               : !is_own && is_named_by(s, tile->name))
+            return false;
         if (s == last) is_own = false;
     }
     return true;

@@ -5,7 +5,7 @@
 #include "reason/tiles.h"
 
 /* Is it a matrix of 16 bits in memory that no statement names but those from 'first' to 'last', and
- * Copies?
+ * Copies to tensors of its type?
  */
 bool terms_only_leave(reason *r, const tiles_tile *tile, const tl_statement *first,
                       const tl_statement *last);

@@ -1,4 +1,5 @@
-/* Limits of a Mask's tests: for each row, or for all of them, the columns from which on a test holds.
+/* Limits of a Mask's tests: for each row, or for all of them, the columns from which on a test
+ * holds.
  */
 #include "translate/elements.h"
 
@@ -121,7 +122,8 @@ static void join_limits(emit *t, elements_mask *m, const tl_expr *e, int before)
     if (!is_upper && a->operator!= TL_LESS && a->operator!= TL_LESS_EQUAL) return;
     bool takes_less = is_upper == (e->operator== TL_OR);
     str value = emit_format(t, "ftl_%s_integer(%.*s%s, %.*s%s)", takes_less ? "min" : "max",
-                            STR_ARGS(a->name), elements_limit_row(m, a), STR_ARGS(b->name), elements_limit_row(m, b));
+                            STR_ARGS(a->name), elements_limit_row(m, a), STR_ARGS(b->name),
+                            elements_limit_row(m, b));
     *a = (elements_limit){.test = e, .operator= a->operator, .by_row = a->by_row || b->by_row };
     m->count--;
     declare_limit(t, m, a, value);
