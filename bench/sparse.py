@@ -21,7 +21,7 @@ BLOCK, SPAN, ROUNDS, LAUNCHES, ROWS = 64, 16, 7, 5, 64
 BOUND = 2e-3  # relative rms against fp64
 QUADS = (4, 8)
 GATES = "gate_mean", "gate_chosen", "gate_near"
-L2_BYTES_A_SECOND, PRODUCTS_A_SECOND = 5.5e12, 350e12  # of an H200; products by warps, as they are measured in attention
+L2_BYTES_A_SECOND, PRODUCTS_A_SECOND = 5.5e12, {False: 350e12, True: 600e12}  # of an H200; products by warps, and by warpgroups
 
 
 def counts(batch, heads, kv_heads, d, length, top, quad, blocks):
@@ -30,7 +30,7 @@ def counts(batch, heads, kv_heads, d, length, top, quad, blocks):
     rows = max(16, quad * heads // kv_heads)  # a warp multiplies 16
     read, operations = tiles * blocks * BLOCK * d * 2 * 2, tiles * rows * blocks * BLOCK * d * 2 * 2
     return {"quad": quad, "blocks": blocks, "gb": read / 1e9, "tflop": operations / 1e12,
-            "predicted_ms": 1e3 * max(read / L2_BYTES_A_SECOND, operations / PRODUCTS_A_SECOND)}
+            "predicted_ms": 1e3 * max(read / L2_BYTES_A_SECOND, operations / PRODUCTS_A_SECOND[quad > 1])}
 
 
 def read_arguments():

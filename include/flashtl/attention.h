@@ -108,8 +108,8 @@ typedef struct ftl_nsa {
     int64_t mean_blocks;                 /* so many are there: kv_len / 64, rounded down, at most */
     int32_t top;                         /* 8, 16, ... 64; 0: 16 */
     int32_t window;                      /* above 0; 0: 512 */
-    int32_t quad;                        /* queries that share the blocks they read: 1 to 8; 0: 1 */
-    double scale;                        /* above 0; 0: 1 / sqrt(head_dim) */
+    int32_t quad;       /* queries that share the blocks they read: 1 to 8; 0: 8, a single one: 1 */
+    double scale;       /* above 0; 0: 1 / sqrt(head_dim) */
     uint64_t workspace; /* device memory, a multiple of 16, whose contents do not count */
     size_t workspace_bytes;
 } ftl_nsa;

@@ -8,7 +8,7 @@ from ._attention import Matrices, attention, check_heads, check_types, matrix, p
 from ._library import call, runtime, sketch
 from ._program import MACHINES
 
-BLOCK, SPAN, QUAD_USUAL, QUAD_MOST = 64, 16, 1, 8
+BLOCK, SPAN, QUAD_USUAL, QUAD_MOST = 64, 16, 8, 8
 TOPS = range(8, 65, 8)
 GATES = "gate_mean", "gate_chosen", "gate_near"
 
@@ -22,7 +22,7 @@ def sparse_attention(q, k, v, gate_mean, gate_chosen, gate_near, *, window=512, 
     gate, float32 (batch, heads, length). Kernels take 8, 16, ... heads of q for each of k.
 
     top          8, 16, ... 64: the first block, the query's own, the one before, and the best others
-    quad         1 to 8 (1): neighbouring queries that share the blocks they read; nothing but speed depends on it
+    quad         1 to 8 (8; a single query reads its own): neighbouring queries that share the blocks they read; nothing but speed depends on it
     scale        of the scores; 1/sqrt(d) where none is said
     means        of a cache that grows: a pair of arrays (batch, k's heads, blocks, d), of which the first 'mean_blocks' are there;
                  the others are made in them
@@ -104,7 +104,7 @@ class Sparse:
         whole = self.k.length // BLOCK if self.means else 0
         if mean_blocks not in range(whole + 1):
             raise ValueError(f"mean_blocks counts whole blocks of k that 'means' has: 0 to {whole}; found {mean_blocks!r}")
-        self.top, self.quad, self.mean_blocks = top, quad or QUAD_USUAL, mean_blocks
+        self.top, self.quad, self.mean_blocks = top, quad or (1 if self.q.length == 1 else QUAD_USUAL), mean_blocks
 
     # --- arrays of the CPU ---
 

@@ -7,7 +7,7 @@
  * errors_rounding.c).
  */
 #include "base/wide.h"
-#include "interpret/machine.h"
+#include "interpret/errors_operand.h"
 
 #include <float.h>
 #include <math.h>
@@ -36,9 +36,11 @@ struct errors {
     double sign;    /* up, then down */
     int reach;      /* by how many of its errors: of a list */
     const double *reaches;
-    bool turns;   /* the operation repeats itself along its operand */
-    bool chooses; /* one of its operands, and a number over NaN */
-    double *open; /* of each element: its operands' errors that are no number */
+    bool turns;     /* the operation repeats itself along its operand */
+    bool chooses;   /* one of its operands, and a number over NaN */
+    int operations; /* inside of a row's expressions, so far */
+    int rounded;    /* the one of them that is off, from 1 */
+    double *open;   /* of each element: its operands' errors that are no number */
     double variance, common[MACHINE_AXES_MAX]; /* of a tile's elements, and what they share */
     struct with_signs {                        /* the same but for signs, by where it comes from */
         const tile *from;
@@ -47,6 +49,8 @@ struct errors {
     } turned[MACHINE_AXES_MAX][TILES_MOST + 1];
     double *rooms[ROOMS];
     int64_t room_counts[ROOMS];
+    int64_t products;         /* so far */
+    struct errors_past *past; /* of sums that grow (errors_repeated.c) */
 };
 
 double *tile_errors(const machine *m, const tile *t) {
@@ -61,8 +65,12 @@ double *tile_counted(const machine *m, const tile *t) {
     return m->has_errors ? t->data + 3 * t->capacity : NULL;
 }
 
+double *tile_together(const machine *m, const tile *t) {
+    return m->has_errors ? t->data + 4 * t->capacity : NULL;
+}
+
 size_t tile_parts(const machine *m) {
-    return m->has_errors ? 4 : 1;
+    return m->has_errors ? 5 : 1;
 }
 
 /* --- what elements have in common ------------------------------------------------------------- */
@@ -82,6 +90,9 @@ void tile_copy_errors(machine *m, tile *to, const tile *from) {
     memcpy(tile_errors(m, to), tile_errors(m, from), (size_t)tile_size(from) * sizeof *to->data);
     memcpy(tile_drift(m, to), tile_drift(m, from), (size_t)tile_size(from) * sizeof *to->data);
     memcpy(tile_counted(m, to), tile_counted(m, from), (size_t)tile_size(from) * sizeof *to->data);
+    memcpy(tile_together(m, to), tile_together(m, from),
+           (size_t)tile_size(from) * sizeof *to->data);
+    to->product = from->product;
     memcpy(to->alike, from->alike, sizeof to->alike);
     for (int a = 0; a < from->axis_count; a++)
         errors_keep_signs(m, to, a, from->turned[a] > 0 ? from->signs[a] : NULL, from->turned[a]);
@@ -106,6 +117,14 @@ double *errors_room(machine *m, int which, int64_t count) {
         e->rooms[which] = machine_block(m, (size_t)count, sizeof(double));
     }
     return e->rooms[which];
+}
+
+int64_t errors_next_product(machine *m) {
+    return ++m->errors->products;
+}
+
+struct errors_past **errors_past_of(machine *m) {
+    return &m->errors->past;
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -268,6 +287,25 @@ void errors_begin(machine *m, tl_operation operation, double *open) {
     m->errors->reach = 0;
     m->errors->turns = operation == TL_SIN;
     m->errors->chooses = tl_facts(operation)->chooses;
+    m->errors->rounded = 0;
+}
+
+void errors_begin_expressions(machine *m) {
+    m->errors->operations = 0;
+}
+
+bool errors_next_rounding(machine *m) {
+    struct errors *e = m->errors;
+    e->rounded = e->rounded < e->operations ? e->rounded + 1 : 0;
+    return e->rounded > 0;
+}
+
+bool errors_rounds(machine *m) {
+    return ++m->errors->operations == m->errors->rounded;
+}
+
+WIDE_VECTORS void errors_off_by_rounding(const double *values, int width, double *out) {
+    for (int i = 0; i < width; i++) out[i] = values[i] * (1 + ROUNDED);
 }
 
 bool errors_next(machine *m) {

@@ -39,6 +39,14 @@ void errors_add_as_rounded(machine *m, const operand *o, const operand *by, bool
  * signs, and is counted, instead of what was counted before, where all of it is beyond chance.
  */
 void errors_drift(machine *m, const operand *o, const operand *by, bool is_left, double *drift);
-void errors_settle(int64_t count, const double *drift, double *counted, double *variances);
+void errors_settle(int64_t count, const double *drift, const double *together, double *counted,
+                   double *variances);
+/* The same, by chance: of elements that were there in earlier products of the sum, too, by how much
+ * more than independent errors their roundings change it. 'at': the product, the 'id'th of all.
+ */
+void errors_add_repeated(machine *m, const tl_statement *at, const tile *target, int64_t id,
+                         const operand *o, const operand *by, bool is_left, bool accumulates,
+                         double *together);
+struct errors_past **errors_past_of(machine *m); /* what is known of them; NULL: nothing yet */
 
 #endif

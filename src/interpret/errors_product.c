@@ -298,8 +298,8 @@ static double cut_off(int64_t terms, double most, double value) {
 }
 
 /* Sums of many terms in f32 err by their terms' size, whatever is left of it. */
-void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
-                       bool b_turned, bool accumulates) {
+void errors_of_product(machine *m, const tl_statement *at, tile *target, const tile *a,
+                       bool a_turned, const tile *b, bool b_turned, bool accumulates) {
     operand left = operand_of(m, a, a_turned, true), right = operand_of(m, b, b_turned, false);
     double *errors = tile_errors(m, target);
     int64_t count = tile_size(target), columns = right.columns;
@@ -308,7 +308,12 @@ void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, c
     add_operand(m, &right, &left, false, errors);
     errors_drift(m, &left, &right, true, tile_drift(m, target));
     errors_drift(m, &right, &left, false, tile_drift(m, target));
-    errors_settle(count, tile_drift(m, target), tile_counted(m, target), errors);
+    int64_t id = errors_next_product(m);
+    double *together = tile_together(m, target);
+    errors_add_repeated(m, at, target, id, &left, &right, true, accumulates, together);
+    errors_add_repeated(m, at, target, id, &right, &left, false, accumulates, together);
+    target->product = id;
+    errors_settle(count, tile_drift(m, target), together, tile_counted(m, target), errors);
     double *sizes = errors_room(m, 0, columns);
     double *tops = errors_room(m, 1, columns);
     for (int64_t j = 0; j < columns; j++) sizes[j] = norm(&right, false, j);

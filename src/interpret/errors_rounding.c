@@ -253,11 +253,12 @@ void errors_drift(machine *m, const operand *o, const operand *by, bool is_left,
     }
 }
 
-void errors_settle(int64_t count, const double *drift, double *counted, double *variances) {
+void errors_settle(int64_t count, const double *drift, const double *together, double *counted,
+                   double *variances) {
     for (int64_t i = 0; i < count; i++) {
         if (!isfinite(variances[i])) continue;
-        double chance = fmax(0, variances[i] - counted[i]);
-        counted[i] = is_no_chance(drift[i], chance) ? drift[i] * drift[i] : 0;
-        variances[i] = chance + counted[i];
+        double apart = fmax(0, variances[i] - counted[i]), chance = apart + fmax(0, together[i]);
+        variances[i] = chance + (is_no_chance(drift[i], chance) ? drift[i] * drift[i] : 0);
+        counted[i] = variances[i] - apart;
     }
 }

@@ -42,8 +42,9 @@ typedef struct tile {
     bool is_defined;
     const tl_statement *writer;
     convert_format format; /* of storage; F64 in EXACT */
-    int64_t capacity; /* elements that 'data' holds; with errors, thrice as many of these follow */
-    bool is_narrow;   /* as it is in memory: what a product takes without rounding */
+    int64_t capacity;      /* elements that 'data' holds, tile_parts times */
+    bool is_narrow;        /* as it is in memory: what a product takes without rounding */
+    int64_t product; /* with errors: the one that last added to it; 0: it was made otherwise */
     /* With errors: the share of their variance that elements along an axis have in common, all in
      * one direction, and with 'signs' (as many as elements; NULL: none are known).
      */
@@ -211,8 +212,10 @@ bool tile_mask(scope *s, const tl_statement *at, tile *target, const tile_share 
 
 /* Next to a tile's elements; NULL where none are carried along. */
 double *tile_errors(const machine *m, const tile *t);
-/* Of a sum that grows: what roundings add up to, and how much of its variance that is by now. */
+/* Of a sum that grows: what roundings add up to, what those that are alike have in common, and how
+ * much of its variance that is by now. */
 double *tile_drift(const machine *m, const tile *t);
+double *tile_together(const machine *m, const tile *t);
 double *tile_counted(const machine *m, const tile *t);
 size_t tile_parts(const machine *m); /* elements, and as many numbers for each of these */
 void tile_copy_errors(machine *m, tile *to, const tile *from);
@@ -225,6 +228,14 @@ void errors_of_store(const machine *m, const tl_symbol *tensor, const double *va
                      const double *errors, int width, double *out);
 void errors_of_reduction(machine *m, tl_operation operation, tile *target, const tile *from,
                          bool is_turned, const double *before);
+
+/* An elementwise row is computed again for each f32 operation inside of its operands: each
+ * computation 'begins', an operation asks whether it is the one that is off by its rounding.
+ */
+void errors_begin_expressions(machine *m);
+bool errors_next_rounding(machine *m); /* of those that were counted; false: that was the last */
+bool errors_rounds(machine *m);
+void errors_off_by_rounding(const double *values, int width, double *out);
 
 /* An elementwise row is computed again for each tile that it reads, with that tile off by its
  * errors times each 'reach' of the operation, up and then down: 'begin' before the first time,
@@ -275,6 +286,7 @@ double errors_of_least(const machine *m); /* below which an operand may be 0 */
 void errors_of_rounding(const machine *m, const double *values, int64_t count, double *out);
 void errors_steps(const machine *m, const double *values, int64_t count, double *out);
 double *errors_room(machine *m, int which, int64_t count); /* until it is asked for again */
+int64_t errors_next_product(machine *m);                   /* a number for it, from 1 */
 
 void errors_round(const machine *m, double *values, int64_t count); /* to what products take */
 /* What elements of a tile have in common along an axis, but for their signs. */
@@ -282,8 +294,8 @@ void errors_keep_signs(machine *m, tile *t, int axis, const double *signs, doubl
 
 /* --- errors_product.c ------------------------------------------------------------------------- */
 
-void errors_of_product(machine *m, tile *target, const tile *a, bool a_turned, const tile *b,
-                       bool b_turned, bool accumulates);
+void errors_of_product(machine *m, const tl_statement *at, tile *target, const tile *a,
+                       bool a_turned, const tile *b, bool b_turned, bool accumulates);
 
 /* --- sketch.c, code.c ------------------------------------------------------------------------- */
 

@@ -160,8 +160,17 @@ static bool combine(row_context *c, tl_operator operator, tl_division division, 
 static bool row_binary(row_context *c, const tl_expr *e, lanes *out) {
     if (e->operator== TL_AND || e->operator== TL_OR) return row_logic(c, e, out);
     lanes a, b;
-    return row_of(c, e->left, &a) && row_of(c, e->right, &b) &&
-           combine(c, e->operator, e->division, a, b, out);
+    if (!row_of(c, e->left, &a) || !row_of(c, e->right, &b) ||
+        !combine(c, e->operator, e->division, a, b, out))
+        return false;
+    machine *m = c->s->machine;
+    if (!m->has_errors || !tl_expr_is_real(e) || !errors_rounds(m)) return true;
+    double *z = machine_vector(m);
+    const double *x = z ? lanes_items(m, *out, c->width) : NULL;
+    if (!x) return false;
+    errors_off_by_rounding(x, c->width, z);
+    *out = (lanes){.kind = LANES_MANY, .items = z};
+    return true;
 }
 
 static bool row_select(row_context *c, const tl_expr *e, lanes *out) {

@@ -33,12 +33,14 @@ void tile_shape(machine *m, tile *t, int axis_count, const int64_t *count, const
         t->data = machine_block(m, tile_parts(m) * (size_t)t->capacity, sizeof *t->data);
     }
     t->is_narrow = false;
+    t->product = 0;
     memset(t->alike, 0, sizeof t->alike);
     memset(t->turned, 0, sizeof t->turned);
     if (m->has_errors) {
         memset(tile_errors(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
         memset(tile_drift(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
         memset(tile_counted(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
+        memset(tile_together(m, t), 0, (size_t)tile_size(t) * sizeof *t->data);
     }
     t->share = tile_whole(t);
     machine_reserve(m, t->count[axis_count - 1]);
@@ -191,7 +193,7 @@ bool tile_product(scope *s, tile *target, const tile_share *share, const tile *a
     left.data += share->first[0] * left.row, right.data += share->first[1] * right.column;
     product_add(rows, inner, columns, left, right, to, target->count[1]);
     tile_round(m, target, share, target->format);
-    if (m->has_errors) errors_of_product(m, target, a, a_turned, b, b_turned, accumulates);
+    if (m->has_errors) errors_of_product(m, s->at, target, a, a_turned, b, b_turned, accumulates);
     return true;
 }
 
@@ -220,6 +222,7 @@ static bool compute_row(scope *s, const tl_compute *c, const tile *target, const
     machine *m = s->machine;
     const double *operands[TL_OPERANDS_MAX] = {NULL};
     bind_rows(s, target, r, row);
+    if (m->has_errors) errors_begin_expressions(m);
     for (int i = 0; i < c->operand_count; i++) {
         lanes value;
         if (!scope_lanes_at(s, c->operands[i].value, target, row, r->first_lane, r->width,
@@ -255,6 +258,27 @@ static void open_what_is_no_number(const double *result, const double *open, int
     }
 }
 
+/* The same row again, with each f32 operation inside of its expressions off by what it is rounded
+ * by: where their results cancel, that is not what the statement's own result is.
+ */
+static bool add_roundings(scope *s, const tl_compute *c, const tile *target, const row_range *r,
+                          int64_t row, const double *result, double *again, double *errors) {
+    machine *m = s->machine;
+    double sum = 0;
+    int used = m->scratch_used;
+    while (errors_next_rounding(m)) {
+        const double *unused;
+        if (!compute_row(s, c, target, r, row, again, &unused)) return false;
+        m->scratch_used = used;
+        for (int i = 0; i < r->width; i++) {
+            double off = again[i] - result[i], variance = isfinite(off) ? off * off : 0;
+            errors[i] += variance, sum += variance;
+        }
+    }
+    errors_add_common(m, target, NULL, sum);
+    return true;
+}
+
 /* The same row again, with each tile that it reads off by its errors: up and down by the worst of
  * the operation's reaches.
  */
@@ -281,6 +305,7 @@ static bool errors_row(scope *s, const tl_compute *c, tile *target, const row_ra
                                 errors + target->capacity);
     errors_add_common(m, target, target, before);
     errors_add_common(m, target, NULL, own);
+    if (!add_roundings(s, c, target, r, row, result, again, errors)) return false;
     int used = m->scratch_used;
     while (errors_next(m)) {
         const double *moved;
@@ -364,8 +389,9 @@ static bool mask_row(scope *s, const tl_compute *c, tile *target, const row_rang
     for (int i = 0; i < r->width; i++) to[i] = condition[i] != 0 ? masked[i] : to[i];
     double *drift = errors ? errors + target->capacity : NULL;
     double *counted = drift ? drift + target->capacity : NULL;
+    double *together = counted ? counted + target->capacity : NULL;
     for (int i = 0; i < r->width && errors; i++)
-        if (condition[i] != 0) errors[i] = drift[i] = counted[i] = 0;
+        if (condition[i] != 0) errors[i] = drift[i] = counted[i] = together[i] = 0;
     return true;
 }
 

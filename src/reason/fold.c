@@ -11,6 +11,7 @@
 #include "reason/linear.h"
 #include "reason/names.h"
 #include "reason/scalar.h"
+#include "reason/terms.h"
 
 #include <math.h>
 
@@ -475,5 +476,6 @@ bool reason_fold(reason *r) {
     fuse_differences(r);
     fuse_sums(r);
     name_uniform_parts(r);
+    terms_merge(r);
     return true;
 }

@@ -18,7 +18,8 @@ typedef struct place_role {
                       */
     bool has_cast;   /* a 16-bit copy of a computed tile is the left operand */
     bool in_shared, in_register;
-    tl_type type; /* of the register tile */
+    bool is_rounded; /* a result of one statement that only leaves: in its tensor's type at once */
+    tl_type type;    /* of the register tile */
     tl_layout_kind
         layout; /* of the register tile: MMA_A, MMA_C, LINES; ROWS, COLUMNS for vectors */
     str of;     /* ROWS, COLUMNS: of which tile */
@@ -37,6 +38,17 @@ typedef struct place_plan {
 /* Reads uses and decides places. False when it reported what cannot be placed. */
 bool place_plan_read(reason *r, place_plan *plan);
 place_role *place_find(const place_plan *plan, str name);
+
+/* place_layouts.c */
+enum { PLACE_MET_MAX = 16 };
+bool place_is_16_bit(tl_type type);
+void place_choose_type(place_role *role);
+/* The matrices that meet in a statement that works element by element, in expressions, too. */
+int place_matrices_in(reason *r, const place_plan *plan, const tl_statement *s,
+                      place_role *met[PLACE_MET_MAX]);
+void place_spread_layouts(reason *r, place_plan *plan); /* they share one, until nothing changes */
+tl_layout_kind place_free_layout(reason *r, place_plan *plan, place_role *role);
+
 /* Does the statement leave values that the type of the tile's tensor need not hold? What a Mask
  * leaves or takes away does not; what it puts there may.
  */

@@ -62,87 +62,6 @@ static void note_copy(reason *r, place_plan *plan, const tl_statement *s) {
     role->is_changed = role->is_changed || changes_type(r, role, s);
 }
 
-/* --- types ------------------------------------------------------------------------------------ */
-
-static bool is_16_bit(tl_type type) {
-    return type == TL_F16 || type == TL_BF16;
-}
-
-static void choose_type(place_role *role) {
-    if (role->layout == TL_MMA_A) role->type = role->tile->storage;
-    else if (role->tile->from_global && !role->is_changed && !role->is_product)
-        role->type = role->tile->storage;
-    else role->type = role->tile->storage == TL_I32 ? TL_I32 : TL_F32;
-}
-
-/* --- layouts ---------------------------------------------------------------------------------- */
-
-/* The matrices that meet in an elementwise statement, or a Mask. */
-static int matrices_in(const place_plan *plan, const tl_statement *s,
-                       place_role *met[TL_OPERANDS_MAX + 1]) {
-    int count = 0;
-    if (s->kind != TL_COMPUTE ||
-        (tl_operation_shape(s->compute.operation) != TL_SHAPE_ELEMENTWISE &&
-         tl_operation_shape(s->compute.operation) != TL_SHAPE_MASK))
-        return 0;
-    for (int i = -1; i < s->compute.operand_count; i++) {
-        place_role *role = place_find(plan, i < 0 ? edit_target_name(s) : edit_operand_name(s, i));
-        if (role && role->tile->axis_count == 2) met[count++] = role;
-    }
-    return count;
-}
-
-/* They share one layout: spreads kinds until nothing changes. */
-static void spread_layouts(reason *r, place_plan *plan) {
-    for (bool is_new = true; is_new;) {
-        is_new = false;
-        for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
-            place_role *met[TL_OPERANDS_MAX + 1];
-            int count = matrices_in(plan, s, met);
-            tl_layout_kind kind = TL_LAYOUT_NONE;
-            for (int i = count - 1; i >= 0; i--)
-                if (met[i]->layout != TL_LAYOUT_NONE) kind = met[i]->layout;
-            for (int i = 0; i < count; i++) {
-                is_new = is_new || (met[i]->layout == TL_LAYOUT_NONE && kind != TL_LAYOUT_NONE);
-                if (met[i]->layout == TL_LAYOUT_NONE) met[i]->layout = kind;
-            }
-        }
-    }
-}
-
-static place_role *find_open(place_plan *plan) {
-    for (int i = 0; i < plan->count; i++)
-        if (plan->roles[i].in_register && plan->roles[i].tile->axis_count == 2 &&
-            plan->roles[i].layout == TL_LAYOUT_NONE)
-            return &plan->roles[i];
-    return NULL;
-}
-
-/* Does pass place make an f32 tile beside it, for what is computed of it? */
-static bool is_widened(const place_role *role) {
-    return role->tile->from_global && !role->in_shared && role->is_changed &&
-           is_16_bit(role->tile->storage);
-}
-
-/* Of a matrix that meets no product: 16 bytes a lane, if all that it meets is of one width; lines
- * of 16-bit and of 32-bit elements are in different lanes, accumulators do not.
- */
-static tl_layout_kind free_layout(reason *r, place_plan *plan, place_role *role) {
-    int widths = 0;
-    role->layout = TL_LINES;
-    spread_layouts(r, plan);
-    for (int i = 0; i < plan->count; i++)
-        if (plan->roles[i].layout == TL_LINES) {
-            choose_type(&plan->roles[i]);
-            widths |= tl_type_bytes(plan->roles[i].type);
-            if (is_widened(&plan->roles[i])) widths |= tl_type_bytes(plan->roles[i].tile->storage);
-        }
-    if (widths == 1 || widths == 2 || widths == 4) return TL_LINES;
-    for (int i = 0; i < plan->count; i++)
-        if (plan->roles[i].layout == TL_LINES) plan->roles[i].layout = TL_MMA_C;
-    return TL_MMA_C;
-}
-
 /* --- vectors ---------------------------------------------------------------------------------- */
 
 /* Which tiles meet in statements other than products, and which vectors therefore lie alike. */
@@ -315,7 +234,7 @@ static bool is_through(reason *r, const place_plan *plan, const place_role *role
     const tiles_tile *tile = role->tile;
     if (!tile->from_global || role->in_shared || !role->is_loaded_in_loop || role->is_changed ||
         role->layout != TL_MMA_C || tile->axis_count != 2 || tile->narrow != TL_OPEN ||
-        !is_16_bit(tile->storage))
+        !place_is_16_bit(tile->storage))
         return false;
     int64_t columns;
     const tiles_span *last = tiles_extent(plan->tiles, tile->axes[1]);
@@ -326,10 +245,10 @@ static bool is_through(reason *r, const place_plan *plan, const place_role *role
 /* --- orders of columns ------------------------------------------------------------------------ */
 
 /* What meets sums of alternating column tiles has their order, too. */
-static bool spread_order(place_plan *plan, const tl_statement *s) {
+static bool spread_order(reason *r, place_plan *plan, const tl_statement *s) {
     bool is_new = false, any = false;
-    place_role *met[TL_OPERANDS_MAX + 1];
-    int count = matrices_in(plan, s, met);
+    place_role *met[PLACE_MET_MAX];
+    int count = place_matrices_in(r, plan, s, met);
     for (int i = 0; i < count; i++) any = any || (met[i]->in_register && met[i]->alternates);
     for (int i = 0; i < count && any; i++) {
         is_new = is_new || (met[i]->in_register && !met[i]->alternates);
@@ -346,7 +265,7 @@ static void find_orders(reason *r, place_plan *plan) {
     for (bool is_new = true; is_new;) {
         is_new = false;
         for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
-            if (spread_order(plan, s)) is_new = true;
+            if (spread_order(r, plan, s)) is_new = true;
     }
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COMPUTE) continue;
@@ -367,6 +286,14 @@ static void find_orders(reason *r, place_plan *plan) {
 }
 
 /* --- the plan --------------------------------------------------------------------------------- */
+
+static place_role *find_open(place_plan *plan) {
+    for (int i = 0; i < plan->count; i++)
+        if (plan->roles[i].in_register && plan->roles[i].tile->axis_count == 2 &&
+            plan->roles[i].layout == TL_LAYOUT_NONE)
+            return &plan->roles[i];
+    return NULL;
+}
 
 bool place_may_be_held(reason *r, const place_role *role) {
     if (!role->is_left || role->is_right || role->is_loaded_in_loop || role->is_product ||
@@ -394,7 +321,7 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
         return reason_stuck(r, tile->first, "%s is an operand of a product and has %d axis", name,
                             tile->axis_count);
     bool is_byte = tl_type_bytes(tile->storage) == 1; /* products take them as they are */
-    if (is_operand && tile->from_global && !is_16_bit(tile->storage) && !is_byte)
+    if (is_operand && tile->from_global && !place_is_16_bit(tile->storage) && !is_byte)
         return reason_stuck(r, tile->first, "products take 16-bit operands; %s is %s", name,
                             tl_type_name(tile->storage));
     bool is_narrow = tile->narrow != TL_OPEN || (is_byte && tile->from_global);
@@ -451,13 +378,13 @@ bool place_plan_read(reason *r, place_plan *plan) {
     }
     for (int i = 0; i < plan->count; i++)
         if (!place_one(r, plan->tiles, &plan->roles[i])) return false;
-    spread_layouts(r, plan);
+    place_spread_layouts(r, plan);
     place_role *open = NULL;
     while ((open = find_open(plan)) != NULL) {
-        open->layout = free_layout(r, plan, open);
-        spread_layouts(r, plan);
+        open->layout = place_free_layout(r, plan, open);
+        place_spread_layouts(r, plan);
     }
-    for (int i = 0; i < plan->count; i++) choose_type(&plan->roles[i]);
+    for (int i = 0; i < plan->count; i++) place_choose_type(&plan->roles[i]);
     plan->mixes_orders = false;
     if (tiles_has_byte_warps(r)) find_orders(r, plan);
     families f = read_families(r, plan);
@@ -469,7 +396,7 @@ bool place_plan_read(reason *r, place_plan *plan) {
                                 "no matrix in registers has the axis %.*s of the "
                                 "vector %.*s",
                                 STR_ARGS(role->tile->axes[0]), STR_ARGS(role->tile->name));
-        choose_type(role);
+        place_choose_type(role);
         role->is_through = is_through(r, plan, role);
         role->in_shared = role->in_shared || role->is_through;
         role->is_partial =

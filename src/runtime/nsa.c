@@ -14,7 +14,7 @@ enum {
     TOP_UNIT = 8,
     GROUP_UNIT = 8, /* columns of nsa_scores' products */
     WINDOW_USUAL = 512,
-    QUAD_USUAL = 1, /* shared blocks are not faster yet: docs/sparse.md */
+    QUAD_USUAL = 8,
     QUAD_MAX = 8,
     SPAN = 16,                /* queries that nsa_scores takes together */
     KEYS_SHARED_MAX = 1 << 23 /* of nsa_union */
@@ -68,7 +68,7 @@ static ftl_status begin(ftl_context *context, const ftl_nsa *from, nsa_call *c) 
     if (status) return status;
     if (!n->top) n->top = TOP_USUAL;
     if (!n->window) n->window = WINDOW_USUAL;
-    if (!n->quad) n->quad = QUAD_USUAL;
+    if (!n->quad) n->quad = n->q_len == 1 ? 1 : QUAD_USUAL;
     if (!n->value_dim) n->value_dim = n->head_dim;
     c->blocks = (n->kv_len + NSA_BLOCK - 1) / NSA_BLOCK;
     c->group = (int32_t)(n->q_heads / n->kv_heads);

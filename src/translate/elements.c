@@ -4,15 +4,13 @@
 
 #include "tl/boxes.h"
 
-#include <limits.h>
-
 /* --- values ----------------------------------------------------------------------------------- */
 
 static str index_at(emit *t, str name) {
     return emit_format(t, "%.*s_at", STR_ARGS(name));
 }
 
-static str index_first(emit *t, str name) {
+str elements_index_first(emit *t, str name) {
     return emit_format(t, "%.*s_first", STR_ARGS(name));
 }
 
@@ -23,12 +21,12 @@ static emit_value origin_of(emit *t, const tl_statement *s, const emit_tile *fra
     return place->items[axis].is_block ? emit_product(t, v, emit_extent(t, frame, axis)) : v;
 }
 
-static str row_offset(emit *t, const emit_shape *s) {
+str elements_row_offset(emit *t, const emit_shape *s) {
     if (!s->is_lines) return emit_fragment_row(s);
     return s->down > 1 ? emit_format(t, "%d * down", s->row_step) : STR("0");
 }
 
-static str column_offset(emit *t, const emit_shape *s, int e) {
+str elements_column_offset(emit *t, const emit_shape *s, int e) {
     if (s->part == PART_COLUMNS) {
         if (s->is_lines) return emit_format(t, "%d * across + element", s->column_step);
         return s->alternates ? STR("(n8 / 2 * 16 + n8 % 2 + 2 * element)")
@@ -72,7 +70,7 @@ void elements_declare_first(emit *t, const elements_item *x) {
         if (!elements_use(x->s, names[i])) continue;
         emit_value origin = origin_of(t, x->s, x->frame, x->frame->is_vector ? 0 : i);
         str own = i ? x->frame->own_column : x->frame->own_row;
-        str first = index_first(t, names[i]);
+        str first = elements_index_first(t, names[i]);
         if (emit_is_wide(origin)) {
             origin =
                 emit_named(emit_format(t, "(int)(%.*s)", STR_ARGS(origin.text)), 0, EMIT_SIZE_MAX);
@@ -91,8 +89,9 @@ static void declare_at(emit *t, const elements_item *x) {
     elements_index_names(x, names);
     for (int i = 0; i < 2; i++) {
         if (!elements_use(x->s, names[i])) continue;
-        str offset = i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
-        str at = index_at(t, names[i]), first = index_first(t, names[i]);
+        str offset = i ? elements_column_offset(t, &x->frame->shape, 0)
+                       : elements_row_offset(t, &x->frame->shape);
+        str at = index_at(t, names[i]), first = elements_index_first(t, names[i]);
         emit_declare(t, at, "const int %.*s = %.*s + %.*s;", STR_ARGS(at), STR_ARGS(first),
                      STR_ARGS(offset));
     }
@@ -103,8 +102,8 @@ static emit_value index_value(emit *t, const elements_item *x, str name, bool is
                               bool is_written_out) {
     if (!name.length) return emit_named((str){0}, 0, EMIT_SIZE_MAX);
     const emit_shape *s = &x->frame->shape;
-    str first = index_first(t, name),
-        offset = is_column ? column_offset(t, s, 0) : row_offset(t, s);
+    str first = elements_index_first(t, name),
+        offset = is_column ? elements_column_offset(t, s, 0) : elements_row_offset(t, s);
     emit_value v = emit_named(
         is_written_out ? emit_format(t, "(%.*s + %.*s)", STR_ARGS(first), STR_ARGS(offset))
                        : index_at(t, name),
@@ -179,106 +178,8 @@ static bool is_no_table_or_tile(void *context, const tl_expr *e) {
     return e->kind != TL_ELEMENT && (e->kind != TL_NAME || !emit_tile_of(context, e));
 }
 
-static bool has_table_or_tile(emit *t, const tl_expr *e) {
+bool elements_has_table_or_tile(emit *t, const tl_expr *e) {
     return !tl_visit(e, is_no_table_or_tile, t);
-}
-
-/* Do all elements of tables and tiles in it have their values before the loops? */
-static bool is_known_before(emit *t, const elements_item *x, const tl_expr *e) {
-    if (!e || once_is_read(x, e)) return true;
-    if (!is_no_table_or_tile(t, e)) return false;
-    for (int i = 0; i < e->item_count; i++)
-        if (!is_known_before(t, x, e->items[i])) return false;
-    return is_known_before(t, x, e->left) && is_known_before(t, x, e->right);
-}
-
-/* Does the limit move by a constant from row to row? Then one limit serves all rows, and rows that
- * are 8 apart share their comparisons: those of one are the other's, 8 columns on.
- */
-static bool is_slanted(emit *t, const elements_mask *m, const tl_expr *e, bool forward,
-                       elements_limit *l) {
-    str names[2];
-    int64_t left, right;
-    elements_index_names(m->x, names);
-    if (!t->is_async || m->x->frame->shape.is_lines || !tl_index_factor(e->left, names[0], &left) ||
-        !tl_index_factor(e->right, names[0], &right))
-        return false;
-    l->slant = forward ? right - left : left - right;
-    return l->slant != 0;
-}
-
-/* Does the test compare columns from a constant on with a constant? The compiler then decides most
- * of them, which a limit, the difference, would hide from it.
- */
-static bool is_constant(const elements_mask *m, const tl_expr *e) {
-    const tl_place *place = &m->x->s->compute.place;
-    int64_t unused;
-    return place->count == 2 && !place->items[1].is_all &&
-           tl_known_integer(place->items[1].at, &unused) &&
-           (tl_known_integer(e->left, &unused) || tl_known_integer(e->right, &unused));
-}
-
-void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
-    if (e->kind == TL_NOT) elements_find_limits(t, m, e->left);
-    if (e->kind != TL_BINARY) return;
-    if (e->operator== TL_AND || e->operator== TL_OR) {
-        elements_find_limits(t, m, e->left);
-        elements_find_limits(t, m, e->right);
-        return;
-    }
-    str names[2];
-    elements_index_names(m->x, names);
-    int64_t left, right;
-    if (m->count == LIMITS_MAX || !names[1].length || !is_known_before(t, m->x, e) ||
-        tl_expr_is_real(e->left) || tl_expr_is_real(e->right) ||
-        !tl_index_factor(e->left, names[1], &left) ||
-        !tl_index_factor(e->right, names[1], &right) || (left - right != 1 && left - right != -1) ||
-        is_constant(m, e)) {
-        return;
-    }
-    elements_limit *l = &m->limits[m->count++];
-    bool forward = left - right == 1;
-    l->test = e;
-    l->operator= forward ? e->operator: tl_turned(e->operator);
-    l->by_row = tl_uses_index(e, names[0]);
-    l->name = emit_format(t, "limit_%d", ++t->statement_number);
-    emit_index indices[2] = {
-        {names[0], emit_named(emit_format(t, "(%.*s + %.*s)", STR_ARGS(index_first(t, names[0])),
-                                          STR_ARGS(row_offset(t, &m->x->frame->shape))),
-                              0, EMIT_SIZE_MAX)},
-        {names[1], emit_named(index_first(t, names[1]), 0, EMIT_SIZE_MAX)}};
-    emit_scope scope = {.indices = indices,
-                        .index_count = 2,
-                        .reads = m->x->once.items,
-                        .read_count = m->x->once.count};
-    emit_value a = emit_expression(t, e->left, &scope), b = emit_expression(t, e->right, &scope);
-    emit_value v = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
-    if (emit_is_wide(v)) {
-        v.text = emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), -%dLL)",
-                             STR_ARGS(v.text), INT_MAX, INT_MAX);
-    }
-    const emit_shape *s = &m->x->frame->shape;
-    if (l->by_row && is_slanted(t, m, e, forward, l)) {
-        emit_index first[2] = {{names[0], emit_named(index_first(t, names[0]), 0, EMIT_SIZE_MAX)},
-                               indices[1]};
-        emit_scope corner = scope;
-        corner.indices = first;
-        a = emit_expression(t, e->left, &corner), b = emit_expression(t, e->right, &corner);
-        emit_value at = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
-        if (!emit_is_wide(v) && !emit_is_wide(at)) v = at, l->by_row = false;
-        else l->slant = 0;
-    }
-    if (!l->by_row) {
-        emit_text(t, "const int %.*s = %.*s;", STR_ARGS(l->name), STR_ARGS(v.text));
-        return;
-    }
-    emit_text(t, "int %.*s%.*s;", STR_ARGS(l->name), STR_ARGS(emit_row_dimensions(t, s)));
-    emit_loop(t, s->is_lines ? "down" : "m16", s->down);
-    if (!s->is_lines) emit_loop(t, "half", 2);
-    emit_text(t, "%.*s%s = %.*s;", STR_ARGS(l->name), s->is_lines ? "[down]" : "[m16][half]",
-              STR_ARGS(v.text));
-    if (!s->is_lines) emit_close(t);
-    emit_close(t);
 }
 
 /* Does a condition have a test with no limit, where there is room for no more limits? */
@@ -297,15 +198,14 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
     for (int i = 0; i < m->count; i++) {
         const elements_limit *l = &m->limits[i];
         if (l->test != e) continue;
-        const char *at = !l->by_row ? "" : s->is_lines ? "[down]" : "[m16][half]";
-        str column = column_offset(t, s, element);
+        str column = elements_column_offset(t, s, element);
         if (l->slant == 1 && s->down == 1)
             column = emit_format(t, "%.*s - 8 * half", STR_ARGS(column));
         else if (l->slant)
             column = emit_format(t, "%.*s - %lld * (%.*s)", STR_ARGS(column), (long long)l->slant,
                                  STR_ARGS(emit_fragment_row(s)));
         return emit_format(t, "%.*s %s %.*s%s", STR_ARGS(column), tl_operator_text(l->operator),
-                           STR_ARGS(l->name), at);
+                           STR_ARGS(l->name), elements_limit_row(m, l));
     }
     if (e->kind == TL_NOT)
         return emit_format(t, "!(%.*s)", STR_ARGS(condition_text(t, m, e->left, element)));
@@ -316,7 +216,8 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
          * register in that branch, may copy it from one to the other between two products. */
         const char *word = e->operator== TL_AND ? "&&" : "||";
         str a = condition_text(t, m, e->left, element), b = condition_text(t, m, e->right, element);
-        bool is_branch = has_table_or_tile(t, e) || (t->is_async && is_surplus(m, e->right));
+        bool is_branch =
+            elements_has_table_or_tile(t, e) || (t->is_async && is_surplus(m, e->right));
         return emit_format(t, "(%.*s) %.*s (%.*s)", STR_ARGS(a), is_branch ? 1 : 2, word,
                            STR_ARGS(b));
     }
@@ -361,7 +262,8 @@ static void take_larger(emit *t, const elements_item *x) {
     for (int e = 0; e < 2; e++) {
         emit_text(t, "ftl_take_further(most_of_%.*s, %.*s, %.*s, first_of_%.*s + %.*s);",
                   STR_ARGS(to), STR_ARGS(to), STR_ARGS(emit_real(t, operand_value(t, x, 0, e))),
-                  STR_ARGS(x->target->name), STR_ARGS(column_offset(t, &x->frame->shape, e)));
+                  STR_ARGS(x->target->name),
+                  STR_ARGS(elements_column_offset(t, &x->frame->shape, e)));
     }
 }
 

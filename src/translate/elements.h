@@ -57,7 +57,15 @@ void elements_declare_first(emit *t, const elements_item *x);
  */
 emit_scope elements_scope(emit *t, const elements_item *x, int e, bool is_written_out,
                           emit_index indices[2]);
-void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e); /* of the condition e */
+/* limits.c: of the condition e */
+void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e);
+/* "[m16][half]", where there is one for each row. */
+const char *elements_limit_row(const elements_mask *m, const elements_limit *l);
+bool elements_has_table_or_tile(emit *t, const tl_expr *e); /* does one take part? */
+/* The name of an index of the thread's first element, and what the loops' variables add to it. */
+str elements_index_first(emit *t, str name);
+str elements_row_offset(emit *t, const emit_shape *s);
+str elements_column_offset(emit *t, const emit_shape *s, int element);
 /* RowArgMax: where the tile's first column is on its axis. */
 emit_value elements_first_column(emit *t, const elements_item *x);
 /* The statement on the two elements of a pair, or the one of a vector. */

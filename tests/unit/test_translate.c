@@ -385,21 +385,45 @@ static void elements_are_read_once(void **state) {
     }
 }
 
-/* Copies in a loop are not cut where what bounds the loop says that their tiles are whole. */
+/* A Mask's limit of a row may be in a table: it is loaded once a row, not for each element, and
+ * shares the comparison with what else masks on that side. So in both Masks of that text.
+ */
+static void limits_in_tables(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    read_text("../reason/counted_blocks_h200.out", &source);
+    translate_text(&x, STR("counted_blocks_h200.out"), text_str(&source), "h200");
+    if (!x.ok) show_diagnostics(&x);
+    assert_true(x.ok);
+    assert_int_equal(count(&x.cuda, "args.seen + "), 2);
+    assert_int_equal(count(&x.cuda, "8 * n8 + 1 >= limit_"), 2);
+    done(&x, &source);
+}
+
+/* Copies in a loop are not cut where what bounds the loop says that their tiles are whole. Those of
+ * iterations that are none, as the loop begins past them, do not count. */
 static void whole_tiles_of_loops(void **state) {
     (void)state;
     static const char written[] = "let steady = min(blocks, full) - 1 ";
     static const struct {
         const char *steady;
         int more; /* cut copies than in the text as written */
-    } loops[] = {{"min(blocks, full) - 1", 0},         {"full - 1", 0},
-                 {"min(blocks - 1, full) - 0", 2},     {"min(7, min(full, blocks) - 1)", 0},
-                 {"max(0, min(blocks, full) - 1)", 0}, {"min(full - 2, blocks) + 1", 0},
-                 {"2*floor(full/2) - 1", 0},           {"2*floor(full/3) - 1", 2},
-                 {"2*floor((full - 1)/2)", 0},         {"2*ceil(full/2) - 2", 2},
-                 {"ceil(kv_len/BN) - 2", 0},           {"ceil(kv_len/BN) - 1", 2},
-                 {"max(1, ceil(kv_len/BN)) - 2", 0},   {"max(2, ceil(kv_len/BN)) - 2", 0},
-
+    } loops[] = {{"min(blocks, full) - 1", 0},
+                 {"full - 1", 0},
+                 {"min(blocks - 1, full) - 0", 2},
+                 {"min(7, min(full, blocks) - 1)", 0},
+                 {"max(1, min(blocks, full) - 1)", 0},
+                 {"max(1, min(blocks - 1, full))", 2},
+                 {"min(full - 2, blocks) + 1", 0},
+                 {"2*floor(full/2) - 1", 0},
+                 {"2*floor(full/3) - 1", 2},
+                 {"2*floor((full - 1)/2)", 0},
+                 {"2*ceil(full/2) - 2", 2},
+                 {"ceil(kv_len/BN) - 2", 0},
+                 {"ceil(kv_len/BN) - 1", 2},
+                 {"max(3, ceil(kv_len/BN)) - 2", 0},
+                 {"max(2, ceil(kv_len/BN)) - 1", 2},
                  {"max(1, min(blocks, full)) - 2", 0}};
     int cuts = 0;
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
@@ -1252,6 +1276,7 @@ int main(void) {
         cmocka_unit_test(resident_blocks),
         cmocka_unit_test(roles_and_async_units),
         cmocka_unit_test(uneven_rows_are_dealt),
+        cmocka_unit_test(limits_in_tables),
         cmocka_unit_test(whole_tiles_of_loops),
         cmocka_unit_test(writers_and_readers_meet),
         cmocka_unit_test(a_walk_that_looks_ahead),
