@@ -23,6 +23,9 @@ typedef struct tape_value {
     str axes[TAPE_AXES];
     int axis_count;
     int adjoint; /* the gradient so far: a value that may lack axes along which it is the same */
+    int hidden;  /* of a gradient: number of the hiding where it is 0; 0: of none */
+    int bare;    /* it before that is made so; TAPE_NONE: itself */
+    bool may_overflow; /* it may be infinite, where a Mask hides that */
 } tape_value;
 
 typedef enum tape_kind {
@@ -94,6 +97,12 @@ typedef struct tape_place {
     const char *why_not; /* it cannot be left; NULL: it can */
 } tape_place;
 
+/* A Mask that makes a gradient 0, or does so to the weights that it is multiplied by. */
+typedef struct tape_hiding {
+    int item;
+    int next; /* number of another; 0: none */
+} tape_hiding;
+
 /* An Output, and the value that is stored there. */
 typedef struct tape_store {
     const tl_statement *copy, *output;
@@ -124,6 +133,7 @@ typedef struct tape {
     LIST(tape_item) items;
     LIST(tape_sum) sums;
     LIST(tape_place) places;
+    LIST(tape_hiding) hidings;
     LIST(tape_store) stores;
     int forward_items;            /* items from here on are made of gradients */
     int softmax_loop;             /* TAPE_NONE: it stands in no loop */
@@ -150,6 +160,8 @@ bool tape_reverse(tape *t);
 
 int tape_new_value(tape *t, str name, const str *axes, int axis_count);
 int tape_add(tape *t, tape_item item); /* its value */
+/* Where the Mask holds that this item is, the gradient is 0. */
+void tape_hide(tape *t, int gradient, int item);
 /* The item that makes a value, by its number. */
 int tape_maker(const tape *t, int value);
 /* The n-th value that an item reads, in its operands and its condition; TAPE_NONE: that is none. */

@@ -82,7 +82,7 @@ CASES = {
     "dual_chunk": (example("dual_chunk", ("let chunk = 64", "let chunk = 3")), {}),
     "window_sinks": (example("window_sinks", ("let window = 100, sinks = 4", "let window = 2, sinks = 1")), {}),
     **{name: (beside(name), {}) for name in (
-        "added_beside", "changed_logsumexp", "delta_as_input", "element_before_copy", "elements", "lse_alone", "lse_and_weights", "extremes", "length_first", "lse_changed", "merged", "norm_then_softmax", "packed",
+        "added_beside", "changed_logsumexp", "delta_as_input", "element_before_copy", "elements", "hidden_overflow", "lse_alone", "lse_and_weights", "extremes", "length_first", "lse_changed", "merged", "norm_then_softmax", "packed",
         "rmsnorm", "row_scaled", "saved_name", "scores_given_out", "sinks", "softmax_by_walks", "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources")},
     **{f"{name}, of gradient kernel {n}": (second(read, n), {}) for n in (1, 2) for name, read in (
         ("chained_gemms", sketch("chained_gemms")), ("gemm_bias_gelu", sketch("gemm_bias_gelu")), ("swiglu", example("swiglu")),
@@ -235,7 +235,7 @@ def main():
             bad += 1
             print(f"FAILED {name}: {failed}")
             continue
-        good = errors and max(errors.values()) <= FEW
+        good = errors and all(error <= FEW for error in errors.values())  # (of NaN nothing is true)
         bad += not good
         print(f"{'right' if good else 'WRONG'} {name}: " + ", ".join(f"{n} {e:.0e}" for n, e in errors.items()), flush=True)
     if not a.files and a.only in "ties":
