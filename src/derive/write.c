@@ -4,27 +4,12 @@
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-static bool has_word(const words *w, str word) {
-    for (int i = 0; i < w->count; i++)
-        if (str_equal(w->items[i], word)) return true;
-    return false;
-}
-
-static void add_word(arena *memory, words *w, str word) {
-    if (!has_word(w, word)) list_push(memory, w, word);
-}
-
-static void add_words_of(arena *memory, words *w, str text) {
-    for (str word = str_cut_word(&text); word.length; word = str_cut_word(&text))
-        add_word(memory, w, word);
-}
-
 static str fresh(writer *w, str wanted) {
     arena *memory = w->t->memory;
     str name = wanted.length ? wanted : STR("t");
-    for (int n = 2; has_word(&w->taken, name); n++)
+    for (int n = 2; writer_has_word(&w->taken, name); n++)
         name = str_format(memory, "%.*s_%d", STR_ARGS(wanted.length ? wanted : STR("t")), n);
-    add_word(memory, &w->taken, name);
+    writer_add_word(memory, &w->taken, name);
     return name;
 }
 
@@ -116,9 +101,9 @@ static void write_copy(writer *w, section where, str tensor, const char *space, 
 static void write_load(writer *w, int i, const tape_item *item) {
     shown *s = &w->values[item->value];
     str tensor = tensor_of(w, item);
-    bool is_named = has_word(&w->taken, tensor);
+    bool is_named = writer_has_word(&w->taken, tensor);
     str name = is_named ? fresh(w, tensor) : tensor;
-    add_word(w->t->memory, &w->taken, name);
+    writer_add_word(w->t->memory, &w->taken, name);
     s->is_copied = true;
     if (item->sum) w->reads_sum[item->sum - 1] = true;
     if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
@@ -337,13 +322,6 @@ tl_type write_gradient_type(tl_type type) {
     return type == TL_E4M3 || type == TL_E5M2 ? TL_F32 : type;
 }
 
-static str header_of(const tape *t, const tl_statement *s) {
-    text_buffer text;
-    text_init_in(&text, t->memory);
-    tl_print_header(s, &text);
-    return text_str(&text);
-}
-
 /* Of a load that no Input of the sketch is: the gradient of an Output, an Output, or what is saved.
  */
 static str input_line(const writer *w, const tape_item *item) {
@@ -355,7 +333,7 @@ static str input_line(const writer *w, const tape_item *item) {
         bool is_gradient = tensor.length > 1 && tensor.data[0] == 'd' &&
                            str_equal(s->parameter.name, (str){tensor.data + 1, tensor.length - 1});
         if (!is_own && !is_gradient) continue;
-        str header = header_of(t, s);
+        str header = writer_header(t, s);
         str_cut(&header, '(');
         tl_type type = is_own ? s->parameter.type : write_gradient_type(s->parameter.type);
         return str_format(t->memory, "Input %.*s %.*s(%.*s", STR_ARGS(tensor),
@@ -365,59 +343,14 @@ static str input_line(const writer *w, const tape_item *item) {
                       STR_ARGS(write_prefix(t)), STR_ARGS(write_axes(t, item->value)));
 }
 
-static bool declares_any(const tl_statement *s, const words *needed) {
-    if (s->kind == TL_INPUT) return has_word(needed, s->parameter.name);
-    for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
-        if (has_word(needed, s->let.items[i].name)) return true;
-    return false;
-}
-
-/* A length that a definition names comes with a tensor that has it. NULL: it is here, or is none.
- */
-static const tl_statement *length_giver(const tape *t, str name, str text, const words *needed) {
-    const tl_statement *giver = NULL;
-    words here = {0};
-    add_words_of(t->memory, &here, text);
-    const tl_symbol *length = tl_find_symbol(t->kernel, name);
-    if (!length || length->kind != TL_SYMBOL_SIZE || has_word(&here, name)) return NULL;
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
-        for (int i = 0; s->kind == TL_INPUT && i < s->parameter.axes.count; i++) {
-            if (!tl_expr_names(s->parameter.axes.items[i].extent, name)) continue;
-            if (has_word(needed, s->parameter.name)) return NULL;
-            if (!giver) giver = s;
-        }
-    return giver;
-}
-
-void write_declared(const tape *t, str text, text_buffer *out) {
-    const tl_block *body = &t->kernel->body;
-    words needed = {0};
-    add_words_of(t->memory, &needed, text);
-    for (bool is_more = true; is_more;) {
-        int before = needed.count;
-        for (const tl_statement *s = body->first; s; s = s->next)
-            if (declares_any(s, &needed)) add_words_of(t->memory, &needed, header_of(t, s));
-        for (int i = 0; i < before; i++) {
-            const tl_statement *giver = length_giver(t, needed.items[i], text, &needed);
-            if (giver) add_word(t->memory, &needed, giver->parameter.name);
-        }
-        is_more = needed.count > before;
-    }
-    for (const tl_statement *s = body->first; s; s = s->next) {
-        if (!declares_any(s, &needed)) continue;
-        text_add(out, header_of(t, s));
-        text_add_z(out, "\n");
-    }
-}
-
 /* Places of extremes that the text reads. */
 static void write_places(tape *t, str text, text_buffer *out) {
     words needed = {0};
     bool is_sized = false;
-    add_words_of(t->memory, &needed, text);
+    writer_add_words(t->memory, &needed, text);
     for (int i = 0; i < t->places.count; i++) {
         tape_place *place = &t->places.items[i];
-        if (!has_word(&needed, place->tensor)) continue;
+        if (!writer_has_word(&needed, place->tensor)) continue;
         str size = tape_places_size(t);
         if (place->is_of_loop && !is_sized)
             text_format(out, "let %.*s = %d\n", STR_ARGS(size), TAPE_PLACES);
@@ -468,7 +401,7 @@ static void write_text(writer *w, text_buffer *out) {
         bool is_here = w->values[item->value].is_live && writer_loads(w, item);
         words own = {.items = (str[]){tensor_of(w, item)}, .count = 1};
         for (const tl_statement *s = t->kernel->body.first; s && is_here; s = s->next)
-            is_here = !declares_any(s, &own);
+            is_here = !writer_declares(s, &own);
         if (!is_here) continue;
         text_add(&inputs, input_line(w, item));
         text_add_z(&inputs, "\n");
@@ -494,10 +427,10 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
         const tl_symbol *symbol = t->kernel->symbols[i];
         bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE;
         if (!is_tile && symbol->kind != TL_SYMBOL_LOOP && symbol->kind != TL_SYMBOL_OPEN)
-            add_word(t->memory, &w.taken, symbol->name);
+            writer_add_word(t->memory, &w.taken, symbol->name);
     }
     for (int i = 0; i < t->places.count; i++)
-        add_word(t->memory, &w.taken, t->places.items[i].tensor);
+        writer_add_word(t->memory, &w.taken, t->places.items[i].tensor);
     if (!writer_plan(&w)) return false;
     for (int i = 0; i < t->items.count; i++) write_item(&w, i);
     for (int i = 0; i < k->load_count; i++) write_gradient(&w, k->loads[i]);

@@ -21,6 +21,15 @@ typedef struct shown {
 
 typedef LIST(str) words;
 
+bool writer_has_word(const words *w, str word);
+void writer_add_word(arena *memory, words *w, str word);
+void writer_add_words(arena *memory, words *w, str text); /* each of them */
+
+/* The first line of a statement of the sketch. */
+str writer_header(const tape *t, const tl_statement *s);
+/* Is it an Input or a definition of what one of these words names? */
+bool writer_declares(const tl_statement *s, const words *needed);
+
 typedef struct writer {
     tape *t;
     const write_kernel *k;

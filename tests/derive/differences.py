@@ -82,7 +82,7 @@ CASES = {
     "dual_chunk": (example("dual_chunk", ("let chunk = 64", "let chunk = 3")), {}),
     "window_sinks": (example("window_sinks", ("let window = 100, sinks = 4", "let window = 2, sinks = 1")), {}),
     **{name: (beside(name), {}) for name in (
-        "added_beside", "changed_logsumexp", "delta_as_input", "element_before_copy", "elements", "hidden_overflow", "lse_alone", "lse_and_weights", "extremes", "length_first", "lse_changed", "merged", "norm_then_softmax", "packed",
+        "added_beside", "changed_logsumexp", "delta_as_input", "element_before_copy", "elements", "hidden_overflow", "lse_alone", "lse_and_weights", "extremes", "length_first", "length_of_sum", "lse_changed", "merged", "norm_then_softmax", "packed",
         "rmsnorm", "row_scaled", "saved_name", "scores_given_out", "sinks", "softmax_by_walks", "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources")},
     **{f"{name}, of gradient kernel {n}": (second(read, n), {}) for n in (1, 2) for name, read in (
         ("chained_gemms", sketch("chained_gemms")), ("gemm_bias_gelu", sketch("gemm_bias_gelu")), ("swiglu", example("swiglu")),

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Derived programs as kernels, verified against what their sketches mean.
+
+    verified.py FLASHTL                     every sketch and example that ships and those of tests/derive, for each class of GPUs,
+                                            on interpreter and emulator
+    verified.py FLASHTL --every 12          a sample
+    verified.py FLASHTL --on gpu            on the GPU that is here, with the kernels of all classes
+    verified.py FLASHTL --only layernorm    those with this text in their name
+
+A program's cases are the two cheapest and the dearest of `verify --shapes small` that --most operations suffice for. What is left
+out is printed with its reason: that there is no gradient (tests/cli/derive_shipped.out says so, too), that the sketch itself
+cannot be made into a kernel for that GPU, or what LEFT_OUT says.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+sys.dont_write_bytecode = True
+from sampling import sampled  # noqa: E402
+
+GPUS = ["t4", "a100", "l40s", "h200"]
+SKETCHES = ["chained_gemms", "gemm_bias_gelu", "row_softmax", "block_sparse"]  # besides the operators of `flashtl sketch`
+# Lengths of rows that are known before a launch. Where a name of these has others, tiles would not fit.
+PINS = ["--head-dim", "64", "--let", "d_rotary=32", "--let", "k=64", "--let", "e=64"]
+NARROW = ["--head-dim", "16"]
+OWN_PINS = {"pair_bias.tl": NARROW}
+# name -> (words of the message, why it is so)
+LEFT_OUT = {}
+
+
+def call(*arguments, text=None):
+    return subprocess.run([*map(str, arguments)], input=text, capture_output=True, text=True, timeout=3000)
+
+
+def operators(flashtl):
+    """Options of `flashtl sketch`, one list a program: each operator, and with each of its options."""
+    family, options, entries = None, [], []
+    for line in [*call(flashtl, "sketch").stdout.splitlines(), "end"]:
+        option = re.match(r"    --(\S+)(?: ([NX])\b)?", line)
+        if option:
+            options.append(["--with", option[1] + ("=16" if option[2] else "")])
+        elif re.match(r"    ?\S", line):
+            entries.append(line.split()[0])
+        elif re.match(r"\S", line):
+            for entry in entries:
+                yield [entry]
+                yield from ([entry, *option] for option in options)
+            options, entries = [], []
+    yield from ([name] for name in SKETCHES)
+
+
+class Program:
+    def __init__(self, name, text, flashtl):
+        self.name, self.text = name, text
+        done = call(flashtl, "derive", "-", text=text)
+        self.derived, self.why_not = done.stdout, ""
+        if done.returncode:
+            self.derived, self.why_not = "", done.stderr.split("error: ")[-1].splitlines()[0]
+
+    def write(self, folder):
+        stem = re.sub(r"\W+", "_", self.name)
+        self.sketch, self.program = folder / f"{stem}.tl", folder / f"{stem}_derived.tl"
+        self.sketch.write_text(self.text)
+        self.program.write_text(self.derived)
+
+
+def programs(flashtl):
+    """Each text once."""
+    known = set()
+    texts = []
+    for options in operators(flashtl):
+        done = call(flashtl, "sketch", *options)
+        if done.returncode == 0:  # else an option needs another, or is of other kernels
+            texts.append((" ".join(options), done.stdout))
+    for path in [*sorted((HERE.parent.parent / "examples").glob("*.tl")), *sorted(HERE.glob("*.tl"))]:
+        texts.append((path.name, path.read_text()))
+    for name, text in texts:
+        if text in known or call(flashtl, "check", "-", text=text).returncode:
+            continue
+        known.add(text)
+        yield Program(name, text, flashtl)
+
+
+class Verification:
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        self.counts = collections.Counter()
+
+    def command(self, file, program, gpu, where):
+        dimensions = ["--head-dim", DIMENSIONS.get(program.name, "64")]
+        return [self.options.flashtl, "verify", file, "--gpu", gpu, *dimensions, "--on", where, "--shapes", "small"]
+
+    def cases(self, command):
+        """Numbers of cases; None and the reason where no kernel can be made."""
+        done = call(*command, "--list", "--json")
+        if done.returncode:
+            message = re.search(r'"message":"([^"]*)"', done.stdout + done.stderr)
+            return None, message[1] if message else (done.stdout + done.stderr).strip()[-300:]
+        listed = sorted((case["flops"], case["case"]) for case in map(json.loads, done.stdout.splitlines()) if case["flops"] > 0)
+        fitting = [number for flops, number in listed if flops <= self.options.most] or [listed[0][1]]
+        return sorted({*fitting[:2], fitting[-1]}), ""
+
+    def left_out(self, program, gpu, why):
+        """Why no kernel is made, where that is expected; else empty."""
+        _, own = self.cases(self.command(program.sketch, program, gpu, "emulator"))
+        if own:
+            return f"the sketch itself: {own}"
+        words, reason = LEFT_OUT.get(program.name, ("", ""))
+        return f"{reason}: {why}" if words and words in why else ""
+
+    def run(self, program, gpu, where):
+        what = f"{program.name} for {gpu}, {where}"
+        command = self.command(program.program, program, gpu, where)
+        cases, why = self.cases(command)
+        if cases is None:
+            reason = self.left_out(program, gpu, why)
+            self.counts["left out" if reason else "failed"] += 1
+            print(f"left out: {what}: {reason}" if reason else f"FAILED {what}: {why}", flush=True)
+            return
+        done = call(*command, "--case", ",".join(map(str, cases)))
+        lines = done.stdout.splitlines()
+        self.counts["failed" if done.returncode else "right"] += 1
+        if done.returncode:
+            print(f"FAILED {what}\n{done.stdout[-1500:]}{done.stderr[-600:]}", flush=True)
+        elif self.options.verbose:
+            print(f"right {what}: {lines[-1]}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("flashtl")
+    parser.add_argument("--on", default="interpreter,emulator")
+    parser.add_argument("--gpus", default=",".join(GPUS))
+    parser.add_argument("--most", type=float, default=2e8, help="operations of a case, about")
+    parser.add_argument("--every", type=int, default=1, help="take one of so many kernels")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--verbose", action="store_true", help="print what is right, too")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        verification, todo = Verification(options, folder), []
+        for program in programs(options.flashtl):
+            if options.only not in program.name:
+                continue
+            if program.why_not:
+                print(f"left out: {program.name}: {program.why_not}")
+                continue
+            program.write(pathlib.Path(folder))
+            todo += [(program, gpu, where) for gpu in options.gpus.split(",") for where in options.on.split(",")]
+        every = options.every
+        chosen = sampled(job for at, job in enumerate(todo) if (at + at // every) % every == 0)
+        for job in chosen:
+            verification.run(*job)
+        counts = verification.counts
+        print(f"{len(chosen)} of {len(todo)}: " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
+        return 1 if counts["failed"] or not counts["right"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
