@@ -42,7 +42,8 @@ static words words_of_tensors(const tape *t, str text) {
     return found;
 }
 
-/* A length that is named comes with an Input that has it. NULL: some tensor here has, or it is none. */
+/* A length that is named comes with an Input that has it. NULL: some tensor here has, or it is
+ * none. */
 static const tl_statement *length_giver(const tape *t, str name, str text, const words *needed) {
     const tl_statement *giver = NULL;
     words here = words_of_tensors(t, text);
@@ -64,7 +65,8 @@ void write_declared(const tape *t, str text, text_buffer *out) {
     for (bool is_more = true; is_more;) {
         int before = needed.count;
         for (const tl_statement *s = body->first; s; s = s->next)
-            if (writer_declares(s, &needed)) writer_add_words(t->memory, &needed, writer_header(t, s));
+            if (writer_declares(s, &needed))
+                writer_add_words(t->memory, &needed, writer_header(t, s));
         for (int i = 0; i < before; i++) {
             const tl_statement *giver = length_giver(t, needed.items[i], text, &needed);
             if (giver) writer_add_word(t->memory, &needed, giver->parameter.name);

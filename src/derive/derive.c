@@ -389,6 +389,7 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
         if (!write_after_givers(&d, &d.groups.items[i])) return false;
     tl_print(forward_kernel(t, d.reads_sum), own);
     text_add_z(own, "\n");
+    forward_apart(t, d.reads_sum, own);
     text_add(own, text_str(&gradients));
     return true;
 }

@@ -79,6 +79,8 @@ void share_write(const tape *t, const tape_item *load, text_buffer *out);
 
 /* The sketch, with Outputs for what the kernels that were written read of it. */
 tl_program *forward_kernel(tape *t, const bool *reads_sum);
+/* Appends kernels of their own for what several tiles of the sketch would have to leave. */
+void forward_apart(tape *t, const bool *reads_sum, text_buffer *out);
 
 /* May each Input that was asked for have a gradient, and some Input at all? False: reported. */
 bool wanted_can_be(tape *t);
