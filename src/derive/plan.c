@@ -186,6 +186,54 @@ static void find_last_uses(writer *w) {
 /* --- orders of axes ----------------------------------------------------------------------------
  */
 
+/* Does a tile lie as a product was chosen to lie? Else it lies as in memory. */
+static bool lies_as_product(const writer *w, int value) {
+    const tape_item *maker = &w->t->items.items[tape_maker(w->t, value)];
+    if (writer_loads(w, maker)) return false;
+    if (maker->operation == TL_GEMM) return true;
+    for (int k = 0; k < maker->operand_count; k++) {
+        int operand = maker->operands[k].value;
+        if (operand != TAPE_NONE && w->t->values.items[operand].axis_count == 2)
+            return lies_as_product(w, operand);
+    }
+    return false;
+}
+
+/* An element has no axes: a tile beside it says them. */
+static bool is_beside_tile(const writer *w, const tape_item *item, int load) {
+    bool is_elementwise = item->kind == TAPE_COMPUTE && !item->over.length, is_beside = false;
+    for (int k = 0; k < item->operand_count; k++) {
+        int value = item->operands[k].value;
+        is_beside |= value != TAPE_NONE && value != load &&
+                     writer_same_axes(&w->t->values.items[value], &w->t->values.items[load]) &&
+                     lies_as_product(w, value);
+    }
+    return is_elementwise && is_beside;
+}
+
+static bool reads(const tape_item *item, int value) {
+    for (int k = 0; k < item->operand_count + item->use_count; k++)
+        if (tape_read_value(item, k) == value) return true;
+    return false;
+}
+
+bool writer_reads_elements(const writer *w, const tape_item *load) {
+    const tape *t = w->t;
+    const tape_value *v = &t->values.items[load->value];
+    bool can_be = load->kind == TAPE_LOAD && !load->element && v->axis_count == 2 &&
+                  str_equal(v->axes[0], w->k->walk);
+    bool is_summed = false;
+    for (int i = 0; i < t->items.count && can_be; i++) {
+        const tape_item *item = &t->items.items[i];
+        if (!w->values[item->value].is_live || writer_loads(w, item)) continue;
+        if (reads(item, load->value)) can_be = is_beside_tile(w, item, load->value);
+        int of = item->operands[0].value;
+        is_summed |= item->operation == TL_ROW_SUM && str_equal(item->over, w->k->walk) &&
+                     writer_same_axes(&t->values.items[of], v) && lies_as_product(w, of);
+    }
+    return can_be && is_summed;
+}
+
 /* A product may have either axis first: as what is stored of it has; as other tiles with these axes
  * lie in memory; else the grid's axis, then the walked one.
  */
@@ -205,7 +253,8 @@ static str first_of_product(const writer *w, int value) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         const tape_value *other = &t->values.items[item->value];
-        bool is_loaded = item->kind == TAPE_LOAD && w->values[item->value].is_live;
+        bool is_loaded = item->kind == TAPE_LOAD && w->values[item->value].is_live &&
+                         !writer_reads_elements(w, item);
         if (is_loaded && writer_same_axes(other, v)) return other->axes[0];
     }
     bool is_second = str_equal(v->axes[1], w->k->grid) ||
@@ -220,7 +269,7 @@ static void find_orders(writer *w) {
         const tape_item *item = &t->items.items[i];
         shown *s = &w->values[item->value];
         if (!s->is_live) continue;
-        s->first = t->values.items[item->value].axes[0];
+        s->first = t->values.items[item->value].axes[writer_reads_elements(w, item)];
         bool is_product = item->operation == TL_GEMM && !writer_loads(w, item);
         if (is_product) s->first = first_of_product(w, item->value);
         for (int k = 0; k < item->operand_count && !is_product && !writer_loads(w, item); k++) {
@@ -230,19 +279,6 @@ static void find_orders(writer *w) {
             break;
         }
     }
-}
-
-/* Does a tile lie as a product was chosen to lie? Else it lies as in memory. */
-static bool lies_as_product(const writer *w, int value) {
-    const tape_item *maker = &w->t->items.items[tape_maker(w->t, value)];
-    if (writer_loads(w, maker)) return false;
-    if (maker->operation == TL_GEMM) return true;
-    for (int k = 0; k < maker->operand_count; k++) {
-        int operand = maker->operands[k].value;
-        if (operand != TAPE_NONE && w->t->values.items[operand].axis_count == 2)
-            return lies_as_product(w, operand);
-    }
-    return false;
 }
 
 /* A tile that is made of what lies in rows and summed along columns goes by memory: it is copied

@@ -98,21 +98,6 @@ static void write_copy(writer *w, section where, str tensor, const char *space, 
                  STR_ARGS(name));
 }
 
-static void write_load(writer *w, int i, const tape_item *item) {
-    shown *s = &w->values[item->value];
-    str tensor = tensor_of(w, item);
-    bool is_named = writer_has_word(&w->taken, tensor);
-    str name = is_named ? fresh(w, tensor) : tensor;
-    writer_add_word(w->t->memory, &w->taken, name);
-    s->is_copied = true;
-    if (item->sum) w->reads_sum[item->sum - 1] = true;
-    if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
-    if (!s->is_computed_with) return; /* a product's, or copied otherwise */
-    s->name =
-        s->is_multiplied ? fresh(w, str_format(w->t->memory, "%.*s_r", STR_ARGS(name))) : name;
-    write_copy(w, w->sections[i], tensor, "register", s->name);
-}
-
 /* May the item write over this operand, the last to read it? A matrix that was copied keeps the
  * type that it has in memory, which is not that of results.
  */
@@ -210,6 +195,17 @@ static const tl_axes *axes_of_tensor(const tape *t, str tensor) {
     return found;
 }
 
+/* "pair[head, q, kv]" */
+static str element_of(const writer *w, const tape_item *load) {
+    const tape *t = w->t;
+    str tensor = tensor_of(w, load), text = STR("");
+    const tl_axes *all = axes_of_tensor(t, tensor);
+    for (int i = 0; i < all->count; i++)
+        text = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
+                          STR_ARGS(tl_expr_text(t->memory, all->items[i].coordinate)));
+    return str_format(t->memory, "%.*s[%.*s]", STR_ARGS(tensor), STR_ARGS(text));
+}
+
 /* A view of what is loaded, its columns first, and the tile that is copied of it. */
 static str write_turned(writer *w, int i, const tape_item *load) {
     tape *t = w->t;
@@ -231,6 +227,26 @@ static str write_turned(writer *w, int i, const tape_item *load) {
                 STR_ARGS(v->axes[0]), STR_ARGS(v->axes[1]));
     write_copy(w, w->sections[i], name, "register", name);
     return name;
+}
+
+static void write_load(writer *w, int i, const tape_item *item) {
+    shown *s = &w->values[item->value];
+    s->is_copied = true;
+    if (item->sum) w->reads_sum[item->sum - 1] = true;
+    if (writer_reads_elements(w, item)) {
+        s->name = element_of(w, item);
+        return;
+    }
+    str tensor = tensor_of(w, item);
+    bool is_named = writer_has_word(&w->taken, tensor);
+    str name = is_named ? fresh(w, tensor) : tensor;
+    writer_add_word(w->t->memory, &w->taken, name);
+    if (item->sum) w->reads_sum[item->sum - 1] = true;
+    if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
+    if (!s->is_computed_with) return; /* a product's, or copied otherwise */
+    s->name =
+        s->is_multiplied ? fresh(w, str_format(w->t->memory, "%.*s_r", STR_ARGS(name))) : name;
+    write_copy(w, w->sections[i], tensor, "register", s->name);
 }
 
 static void write_contraction(writer *w, int i, const tape_item *item, str name) {

@@ -52,6 +52,10 @@ bool writer_loads(const writer *w, const tape_item *item);
  * rows: it is copied the other way round.
  */
 bool writer_sums_turned(const writer *w, const tape_item *item);
+/* Is it read element by element, so that products that it meets may lie the other way round than it
+ * does in memory, and be summed along their rows?
+ */
+bool writer_reads_elements(const writer *w, const tape_item *load);
 /* Items in the order of the text. */
 int writer_key(const writer *w, int item);
 bool writer_same_axes(const tape_value *a, const tape_value *b); /* in either order */
