@@ -79,11 +79,11 @@ static bool has_same_blocks(const derivation *d, int a, int b) {
     return true;
 }
 
-/* Where a gradient is made by this walk: 'of' is the Input's value; TAPE_NONE: delta alone yet. */
+/* Where a gradient is made by this walk: 'of' is the Input's value, or delta. */
 static group *group_of(derivation *d, str walk, int of) {
     for (int i = 0; i < d->groups.count; i++) {
         group *g = &d->groups.items[i];
-        int first = g->loads.count ? d->tape.items.items[g->loads.items[0]].value : of;
+        int first = g->loads.count ? d->tape.items.items[g->loads.items[0]].value : d->tape.delta;
         if (!g->is_delta_alone && str_equal(g->walk, walk) && has_same_blocks(d, first, of))
             return g;
     }
@@ -111,7 +111,7 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
     bool needs_delta = t->delta != TAPE_NONE && softmax_walk.length;
     group delta = {.walk = softmax_walk, .gives_delta = true, .is_delta_alone = true};
     if (needs_delta && (t->delta_walks || is_delta_alone)) list_push(t->memory, &d->groups, delta);
-    else if (needs_delta) group_of(d, softmax_walk, TAPE_NONE)->gives_delta = true;
+    else if (needs_delta) group_of(d, softmax_walk, t->delta)->gives_delta = true;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool has_gradient = tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE;
