@@ -14,8 +14,9 @@ typedef struct group {
     bool takes_rows;
     bool gives_delta; /* for those after it, too */
     bool is_delta_alone;
-    LIST(int) gives; /* items: sums that others take */
-    bool *takes;     /* by item */
+    bool is_by_entries; /* of a table: it has tiles for each entry */
+    LIST(int) gives;    /* items: sums that others take */
+    bool *takes;        /* by item */
     bool uses_delta;
     int level; /* of one that gives sums: it takes those of lower levels */
     bool is_written;
@@ -80,14 +81,15 @@ static bool has_same_blocks(const derivation *d, int a, int b) {
 }
 
 /* Where a gradient is made by this walk: 'of' is the Input's value, or delta. */
-static group *group_of(derivation *d, str walk, int of) {
+static group *group_of(derivation *d, str walk, int of, unsigned tables) {
     for (int i = 0; i < d->groups.count; i++) {
         group *g = &d->groups.items[i];
         int first = g->loads.count ? d->tape.items.items[g->loads.items[0]].value : d->tape.delta;
-        if (!g->is_delta_alone && str_equal(g->walk, walk) && has_same_blocks(d, first, of))
-            return g;
+        bool is_one_tile = !g->is_delta_alone && !tables && !g->is_by_entries;
+        if (is_one_tile && str_equal(g->walk, walk) && has_same_blocks(d, first, of)) return g;
     }
-    list_push(d->tape.memory, &d->groups, (group){.walk = walk});
+    group made = {.walk = walk, .is_by_entries = tables != 0};
+    list_push(d->tape.memory, &d->groups, made);
     return &d->groups.items[d->groups.count - 1];
 }
 
@@ -95,7 +97,8 @@ static group *group_of(derivation *d, str walk, int of) {
 static bool is_whole(tape *t, const tape_item *load) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *other = &t->items.items[i];
-        bool is_of_it = other->kind == TAPE_LOAD && str_equal(other->input, load->input);
+        bool is_of_it = other->kind == TAPE_LOAD && !other->is_by_entries &&
+                        str_equal(other->input, load->input);
         if (is_of_it && tape_gradient(t, i) == TAPE_NONE)
             return tape_refuse(t, other->from,
                                "there is no gradient of %.*s: nothing that is given out depends on "
@@ -111,7 +114,7 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
     bool needs_delta = t->delta != TAPE_NONE && softmax_walk.length;
     group delta = {.walk = softmax_walk, .gives_delta = true, .is_delta_alone = true};
     if (needs_delta && (t->delta_walks || is_delta_alone)) list_push(t->memory, &d->groups, delta);
-    else if (needs_delta) group_of(d, softmax_walk, t->delta)->gives_delta = true;
+    else if (needs_delta) group_of(d, softmax_walk, t->delta, 0)->gives_delta = true;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool has_gradient = tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE;
@@ -133,7 +136,7 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
                                "rule yet",
                                STR_ARGS(item->input));
         find_walk(d, i, &walk, &takes_rows);
-        group *g = group_of(d, walk, item->value);
+        group *g = group_of(d, walk, item->value, item->tables);
         list_push(t->memory, &g->loads, i);
         g->takes_rows |= takes_rows;
     }
@@ -145,7 +148,7 @@ static int first_value(const derivation *d, const group *g) {
 }
 
 static bool is_of_vectors(const derivation *d, const group *g) {
-    bool is_vector = g->loads.count > 0 && !g->walk.length && !g->gives_delta;
+    bool is_vector = g->loads.count > 0 && !g->walk.length && !g->gives_delta && !g->is_by_entries;
     for (int i = 0; i < g->loads.count; i++)
         is_vector &=
             d->tape.values.items[d->tape.items.items[g->loads.items[i]].value].axis_count == 1;
@@ -158,7 +161,7 @@ static void join_vectors(derivation *d) {
         group *g = &d->groups.items[i], *with = NULL;
         for (int k = 0; k < d->groups.count && is_of_vectors(d, g) && !with; k++) {
             group *other = &d->groups.items[k];
-            bool is_like = !is_of_vectors(d, other) &&
+            bool is_like = !is_of_vectors(d, other) && !other->is_by_entries &&
                            has_same_blocks(d, first_value(d, other), first_value(d, g));
             if (is_like) with = other;
         }

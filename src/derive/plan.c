@@ -18,19 +18,26 @@ bool writer_loads(const writer *w, const tape_item *item) {
     return item->kind == TAPE_LOAD || is_taken || (w->k->takes_delta && item->value == w->t->delta);
 }
 
-bool writer_sums_turned(const writer *w, const tape_item *item) {
-    if (item->kind != TAPE_COMPUTE || item->operation == TL_GEMM || !item->over.length)
-        return false;
-    const tape_value *of = &w->t->values.items[item->operands[0].value];
-    const tape_item *maker = &w->t->items.items[tape_maker(w->t, item->operands[0].value)];
-    return of->axis_count == 2 && str_equal(of->axes[0], item->over) && writer_loads(w, maker);
+const tape_item *writer_masked_by(const writer *w, const tape_item *sum) {
+    const tape_item *maker = &w->t->items.items[tape_maker(w->t, sum->operands[0].value)];
+    return maker->kind == TAPE_MASK && maker->tables ? maker : NULL;
+}
+
+const tape_item *writer_sums_turned(const writer *w, const tape_item *item) {
+    if (item->kind != TAPE_COMPUTE || item->operation == TL_GEMM || !item->over.length) return NULL;
+    const tape_item *mask = writer_masked_by(w, item);
+    int of = (mask ? mask : item)->operands[0].value;
+    const tape_value *v = &w->t->values.items[of];
+    const tape_item *maker = &w->t->items.items[tape_maker(w->t, of)];
+    bool is_turned =
+        v->axis_count == 2 && str_equal(v->axes[0], item->over) && writer_loads(w, maker);
+    return is_turned ? maker : NULL;
 }
 
 static void need(writer *w, const tape_item *item, int value) {
     if (value == TAPE_NONE) return;
     shown *s = &w->values[value];
     s->is_live = true;
-    if (writer_sums_turned(w, item)) return;
     if (item->operation == TL_GEMM) s->is_multiplied = true;
     else s->is_computed_with = true;
 }
@@ -50,7 +57,9 @@ static void find_live(writer *w) {
     for (int i = t->items.count - 1; i >= 0; i--) {
         const tape_item *item = &t->items.items[i];
         if (!w->values[item->value].is_live || writer_loads(w, item)) continue;
-        for (int k = 0; k < item->operand_count + item->use_count; k++)
+        const tape_item *turned = writer_sums_turned(w, item);
+        if (turned) w->values[turned->value].is_live = true;
+        for (int k = 0; k < item->operand_count + item->use_count && !turned; k++)
             need(w, item, tape_read_value(item, k));
     }
 }
@@ -293,7 +302,8 @@ static bool find_turned(writer *w) {
                       item->operation == TL_ROW_SUM && str_equal(item->over, w->k->walk);
         if (!is_sum || t->values.items[of].axis_count != 2 || writer_sums_turned(w, item)) continue;
         if (!str_equal(w->values[of].first, item->over) || lies_as_product(w, of)) continue;
-        w->cut = tape_maker(t, of);
+        const tape_item *mask = writer_masked_by(w, item);
+        w->cut = tape_maker(t, mask ? mask->operands[0].value : of);
         return true;
     }
     return false;
@@ -316,8 +326,8 @@ bool write_is_possible(tape *t, const write_kernel *k, write_needs *needs) {
     bool is_possible = writer_plan(&w);
     *needs = (write_needs){.cut = w.cut};
     for (int i = 0; i < t->items.count; i++)
-        needs->sums_turned |=
-            w.values[t->items.items[i].value].is_live && writer_sums_turned(&w, &t->items.items[i]);
+        needs->sums_turned |= w.values[t->items.items[i].value].is_live &&
+                              writer_sums_turned(&w, &t->items.items[i]) != NULL;
     needs->uses_delta = k->takes_delta && w.values[t->delta].is_live;
     return is_possible;
 }

@@ -1,6 +1,9 @@
 /* Gradients of what a tape computes, statement by statement from its end. */
 #include "derive/reverse.h"
 
+#include "derive/table.h"
+#include "derive/write.h"
+
 /* --- what is active --------------------------------------------------------------------------- */
 
 static bool is_passive(void *context, const tl_expr *e) {
@@ -276,6 +279,11 @@ static bool load_gradients(reversal *r) {
     return is_any || tape_refuse(t, NULL, "no Output depends on an Input whose gradient is wanted");
 }
 
+/* Are its elements each at one place? Else their gradients are made entry by entry. */
+static bool stores_whole(const tape *t, const tape_item *load) {
+    return load->is_expression ? share_is_known(t, load) : share_covers(t, load);
+}
+
 /* What is stored has all axes. */
 static bool widen_gradients(reversal *r, int item_count) {
     tape *t = r->t;
@@ -286,6 +294,8 @@ static bool widen_gradients(reversal *r, int item_count) {
         g = reverse_spread(t, item.from, g, item.value);
         if (g == TAPE_NONE) return false;
         t->values.items[item.value].adjoint = g;
+        bool is_stored_whole = item.element ? stores_whole(t, &item) : true;
+        if (!is_stored_whole && !table_reverse(t, i)) return false;
     }
     return true;
 }

@@ -114,6 +114,9 @@ static int open_shared(shared *s, const tape *t, const tape_item *load, const tl
     *s = (shared){.t = t, .load = load, .of = of};
     for (int i = 0; i < tl_matrix_begin(all); i++)
         steps += add_axis(s, tl_axis_index(all, i), &all->items[i], false);
+    for (int i = 0; i < of->axes.count; i++)
+        if (load->tables >> i & 1)
+            steps += add_axis(s, load->element->items[i]->text, &of->axes.items[i], false);
     for (int i = 0; i < tile->axis_count; i++)
         steps += add_axis(s, tile->axes[i], tape_axis(t, tile->axes[i]), true);
     s->matrix = matrix_of(s);
@@ -149,6 +152,7 @@ static bool is_block_of_all(const tape *t, const tl_expr *index, const tl_expr *
 static bool is_whole_axis(const shared *s, int axis) {
     const tl_expr *index = tape_index(s->load, s->of, axis);
     const tl_expr *extent = s->of->axes.items[axis].extent;
+    if (s->load->tables >> axis & 1) return true;
     if (is_axis_of_tensor(s->t, index, extent) || is_block_of_all(s->t, index, extent)) return true;
     const tl_axis *all = index->kind == TL_NAME ? tape_axis(s->t, index->text) : NULL;
     return all &&
@@ -166,6 +170,17 @@ static bool is_chosen_once(const shared *s) {
         if (found != !is_number) return false;
     }
     return true;
+}
+
+bool share_chooses_alone(const tape *t, const tape_item *load, int axis) {
+    shared s;
+    int64_t begin;
+    open_shared(&s, t, load, tape_tensor(t, load->input));
+    const tl_expr *index = index_of(tape_index(load, s.of, axis), &begin);
+    bool is_alone = is_whole_axis(&s, axis);
+    for (int i = 0; i < axis && is_alone && index; i++)
+        is_alone = !tl_expr_names(tape_index(load, s.of, i), index->text);
+    return is_alone;
 }
 
 bool share_is_known(const tape *t, const tape_item *load) {

@@ -60,6 +60,8 @@ typedef struct tape_item {
     const tl_expr *element; /* LOAD of numbers of the Input that indices tell: those of a view that
                                is copied, or of this element of expressions */
     bool is_expression;     /* the latter: nothing is copied */
+    bool is_by_entries;     /* another item has its gradient, which is stored entry by entry: */
+    unsigned tables;        /* of that one, a bit for each axis whose entries have tiles */
     bool accumulates; /* an Add, Max or Min: the second operand is made to go into the first */
     int place;        /* number of the tape's place where an extreme is; 0: it is none */
     /* MASK: where this holds, or where operands[1] compares so with operands[2] */

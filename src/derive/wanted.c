@@ -1,5 +1,6 @@
 /* Which Inputs get a gradient, and what is said of the others: nothing is left out without a word.
  */
+#include "derive/table.h"
 #include "derive/write.h"
 
 /* --- what has no rule ------------------------------------------------------------------------- */
@@ -55,14 +56,15 @@ static const tl_statement *unruled_load(const tape *t, str input, const char **w
     const tape_item *first = NULL;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *load = &t->items.items[i];
-        if (load->kind != TAPE_LOAD || load->sum || !str_equal(load->input, input)) continue;
+        bool is_of_it = load->kind == TAPE_LOAD && !load->sum && str_equal(load->input, input);
+        if (!is_of_it || load->tables) continue;
         bool are_views = load->element && !load->is_expression;
         if (first && !(are_views && first->element && !first->is_expression))
             *why = "it is read in two ways, and its gradient would be a sum of both";
-        else if (load->is_expression && !share_is_known(t, load))
-            *why = "its elements are not those of a whole tile, one at each place: several places "
-                   "may share an element, or none may have it";
-        else if (are_views && !share_covers(t, load))
+        else if (load->is_expression && !share_is_known(t, load) && !table_can_be(t, load, NULL))
+            *why = "its elements are not those of a whole tile, one at each place, and are told by "
+                   "more than one axis of it";
+        else if (are_views && !share_covers(t, load) && !table_can_be(t, load, NULL))
             *why = "it is read through a view that need not show each element once";
         if (*why) return load->from;
         if (!first) first = load;

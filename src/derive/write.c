@@ -139,9 +139,8 @@ static tl_expr *renamed(const writer *w, const tape_item *item, tl_expr *e) {
     return e;
 }
 
-static void write_mask(writer *w, int i, const tape_item *item, str name) {
+static void write_mask(writer *w, int i, const tape_item *item, str of, str name) {
     tape *t = w->t;
-    str of = operand_text(w, &item->operands[0]);
     str condition =
         item->compares
             ? str_format(t->memory, "%.*s %s %.*s", STR_ARGS(operand_text(w, &item->operands[1])),
@@ -256,7 +255,9 @@ static void write_contraction(writer *w, int i, const tape_item *item, str name)
     if (item->operation != TL_GEMM) {
         int of = item->operands[0].value;
         if (writer_sums_turned(w, item)) {
-            str turned_name = write_turned(w, i, &t->items.items[tape_maker(t, of)]);
+            str turned_name = write_turned(w, i, writer_sums_turned(w, item));
+            const tape_item *mask = writer_masked_by(w, item);
+            if (mask) write_mask(w, i, mask, turned_name, turned_name);
             add_line(w, w->sections[i], "Compute %s %.*s and %s %.*s",
                      tl_operation_name(item->operation), STR_ARGS(turned_name), into,
                      STR_ARGS(name));
@@ -291,7 +292,7 @@ static void write_item(writer *w, int i) {
                                                   operand_text(w, &item->operands[1]));
     if (is_done) return;
     if (item->kind == TAPE_MASK) {
-        write_mask(w, i, item, name);
+        write_mask(w, i, item, operand_text(w, &item->operands[0]), name);
         return;
     }
     if (item->over.length) {

@@ -63,6 +63,8 @@ void write_declared(const tape *t, str text, text_buffer *out);
  * tiles share it.
  */
 bool share_is_whole(const tape *t, const tape_item *load);
+/* Is the Input's axis gone through from end to end by one index, which chooses on it alone? */
+bool share_chooses_alone(const tape *t, const tape_item *load, int axis);
 /* Are its elements told by the tile's indices in a way that share.c knows? */
 bool share_is_known(const tape *t, const tape_item *load);
 /* Do the views by which an Input is copied, this LOAD among them, show each of its elements once?

@@ -48,10 +48,12 @@ typedef struct writer {
 bool writer_plan(writer *w);
 /* Is the item copied from memory here? */
 bool writer_loads(const writer *w, const tape_item *item);
-/* Is this a sum along the first axis of what is copied from memory? Tiles are reduced along their
- * rows: it is copied the other way round.
+/* What is copied from memory, where this is a sum along its first axis: tiles are reduced along
+ * their rows, so it is copied the other way round. NULL: it is none.
  */
-bool writer_sums_turned(const writer *w, const tape_item *item);
+const tape_item *writer_sums_turned(const writer *w, const tape_item *item);
+/* The Mask that leaves one entry's places of what is summed; NULL: there is none. */
+const tape_item *writer_masked_by(const writer *w, const tape_item *sum);
 /* Is it read element by element, so that products that it meets may lie the other way round than it
  * does in memory, and be summed along their rows?
  */

@@ -1,0 +1,102 @@
+/* Elements of an Input of which several places share one: a bias by distance, rows that a table
+ * names. Each entry's gradient is the sum over the places where it is read: there is a tile for
+ * each entry, in which a Mask leaves its places alone. So sums have an order, and any expression
+ * may say which entry is read; the price is a pass for each of them.
+ */
+#include "derive/table.h"
+
+#include "derive/reverse.h"
+#include "derive/write.h"
+
+static bool names_no_element(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_ELEMENT;
+}
+
+/* An index of its own for an axis that is gone through entry by entry. */
+static str entry_name(const tape *t, const tape_item *load, const tl_axis *axis) {
+    const tl_axes *all = tape_output_axes(t);
+    str name = axis->coordinate->kind == TL_NAME ? axis->coordinate->text : STR("");
+    bool is_taken = !name.length || axis->is_bare || tape_has_axis(t, load->value, name);
+    for (int i = 0; i < all->count; i++) is_taken |= str_equal(tl_axis_index(all, i), name);
+    for (int i = 0; i < load->element->item_count; i++)
+        is_taken |= name.length && tl_expr_names(load->element->items[i], name);
+    return is_taken ? tape_free_name(t, "entry") : name;
+}
+
+/* Is it the load's only one, so that its gradient is the whole? */
+static bool is_read_once(const tape *t, const tape_item *load) {
+    int count = 0;
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *other = &t->items.items[i];
+        count += other->kind == TAPE_LOAD && !other->tables &&
+                 str_equal(other->input, load->input);
+    }
+    return count == 1;
+}
+
+bool table_can_be(const tape *t, const tape_item *load, tape_item *by_entries) {
+    const tl_parameter *of = tape_tensor(t, load->input);
+    tape_item made = *load;
+    if (!load->element || !is_read_once(t, load)) return false;
+    tl_expr *element = tl_expr_copy(t->memory, load->element);
+    made.element = element, made.is_expression = true;
+    for (int axis = 0; axis < of->axes.count; axis++) {
+        if (share_chooses_alone(t, load, axis)) continue;
+        bool is_known = tl_visit(of->axes.items[axis].extent, names_no_element, NULL);
+        if (!is_known || made.tables) return false; /* (one table is gone through) */
+        made.tables |= 1u << axis;
+        element->items[axis] = tl_quote_expr(
+            t->memory, "%.*s", STR_ARGS(entry_name(t, load, &of->axes.items[axis])));
+    }
+    if (by_entries) *by_entries = made;
+    return made.tables && share_is_known(t, &made);
+}
+
+/* Does the Input have an axis that this one of the tile chooses on by itself? */
+static bool is_own(const tape_item *by_entries, str axis) {
+    for (int i = 0; i < by_entries->element->item_count; i++) {
+        const tl_expr *e = by_entries->element->items[i];
+        if (!(by_entries->tables >> i & 1) && tl_expr_names(e, axis)) return true;
+    }
+    return false;
+}
+
+/* The axis of its tile that the gradient is summed along here; empty: none. Along what the Input
+ * lacks it is summed later where nothing else is left of the tile: an axis of the Outputs.
+ */
+static str summed_axis(const tape *t, const tape_item *by_entries, const tape_value *v) {
+    if (v->axis_count < 2) return STR("");
+    bool own[] = {is_own(by_entries, v->axes[0]), is_own(by_entries, v->axes[1])};
+    if (own[0] && own[1]) return STR("");
+    if (own[0] || own[1]) return v->axes[own[0]];
+    return v->axes[tape_is_of_outputs(t, v->axes[0])];
+}
+
+bool table_reverse(tape *t, int item) {
+    tape_item load = t->items.items[item], by_entries;
+    int g = t->values.items[load.value].adjoint;
+    if (!table_can_be(t, &load, &by_entries)) return true;
+    tape_item mask = {
+        .kind = TAPE_MASK, .operation = TL_MASK, .fill = STR("0"), .operand_count = 1};
+    for (int i = 0; i < load.element->item_count; i++)
+        if (by_entries.tables >> i & 1)
+            mask.condition = tl_quote_expr(
+                t->memory, "%.*s != %.*s",
+                STR_ARGS(tl_expr_text(t->memory, load.element->items[i])),
+                STR_ARGS(tl_expr_text(t->memory, by_entries.element->items[i])));
+    mask.operands[0] = reverse_of(g), mask.tables = by_entries.tables;
+    int part = reverse_elements(t, mask, load.from);
+    tape_value v = t->values.items[load.value];
+    str over = summed_axis(t, &by_entries, &v);
+    if (over.length && part != TAPE_NONE) part = reverse_row_sum(t, load.from, part, over);
+    if (part == TAPE_NONE) return false;
+    v = t->values.items[part];
+    t->values.items[part].name = str_format(t->memory, "d%.*s", STR_ARGS(load.input));
+    by_entries.value = tape_new_value(t, load.input, v.axes, v.axis_count);
+    t->values.items[by_entries.value].adjoint = part;
+    t->values.items[load.value].adjoint = TAPE_NONE;
+    t->items.items[item].is_by_entries = true;
+    tape_add(t, by_entries);
+    return true;
+}
