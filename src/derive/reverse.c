@@ -294,7 +294,7 @@ static bool widen_gradients(reversal *r, int item_count) {
         g = reverse_spread(t, item.from, g, item.value);
         if (g == TAPE_NONE) return false;
         t->values.items[item.value].adjoint = g;
-        bool is_stored_whole = item.element ? stores_whole(t, &item) : true;
+        bool is_stored_whole = !item.element || stores_whole(t, &item);
         if (!is_stored_whole && !table_reverse(t, i)) return false;
     }
     return true;

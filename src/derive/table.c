@@ -14,43 +14,54 @@ static bool names_no_element(void *context, const tl_expr *e) {
 }
 
 /* An index of its own for an axis that is gone through entry by entry. */
-static str entry_name(const tape *t, const tape_item *load, const tl_axis *axis) {
+static str entry_name(const tape *t, const tape_item *load, int number) {
     const tl_axes *all = tape_output_axes(t);
+    const tl_axis *axis = &tape_tensor(t, load->input)->axes.items[number];
     str name = axis->coordinate->kind == TL_NAME ? axis->coordinate->text : STR("");
     bool is_taken = !name.length || axis->is_bare || tape_has_axis(t, load->value, name);
     for (int i = 0; i < all->count; i++) is_taken |= str_equal(tl_axis_index(all, i), name);
     for (int i = 0; i < load->element->item_count; i++)
         is_taken |= name.length && tl_expr_names(load->element->items[i], name);
-    return is_taken ? tape_free_name(t, "entry") : name;
+    if (!is_taken) return name;
+    return tape_free_name(t, str_copy_z(t->memory, str_format(t->memory, "entry_%d", number)));
 }
 
-/* Is it the load's only one, so that its gradient is the whole? */
 static bool is_read_once(const tape *t, const tape_item *load) {
     int count = 0;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *other = &t->items.items[i];
-        count += other->kind == TAPE_LOAD && !other->tables &&
-                 str_equal(other->input, load->input);
+        count += other->kind == TAPE_LOAD && !other->tables && str_equal(other->input, load->input);
     }
     return count == 1;
 }
 
-bool table_can_be(const tape *t, const tape_item *load, tape_item *by_entries) {
+const char *table_why_not(const tape *t, const tape_item *load, tape_item *by_entries) {
     const tl_parameter *of = tape_tensor(t, load->input);
+    int axes = tl_matrix_begin(tape_output_axes(t)) + TAPE_AXES;
     tape_item made = *load;
-    if (!load->element || !is_read_once(t, load)) return false;
+    if (!load->element) return "it is copied as it is";
+    if (!is_read_once(t, load))
+        return "it is read in two ways, and its gradient would be a sum of both";
     tl_expr *element = tl_expr_copy(t->memory, load->element);
     made.element = element, made.is_expression = true;
     for (int axis = 0; axis < of->axes.count; axis++) {
         if (share_chooses_alone(t, load, axis)) continue;
-        bool is_known = tl_visit(of->axes.items[axis].extent, names_no_element, NULL);
-        if (!is_known || made.tables) return false; /* (one table is gone through) */
-        made.tables |= 1u << axis;
-        element->items[axis] = tl_quote_expr(
-            t->memory, "%.*s", STR_ARGS(entry_name(t, load, &of->axes.items[axis])));
+        if (!tl_visit(of->axes.items[axis].extent, names_no_element, NULL))
+            return "a table says how long it is, and its gradient would be made entry by entry";
+        made.tables |= 1u << axis, axes++;
+        element->items[axis] =
+            tl_quote_expr(t->memory, "%.*s", STR_ARGS(entry_name(t, load, axis)));
     }
     if (by_entries) *by_entries = made;
-    return made.tables && share_is_known(t, &made);
+    for (int i = 0; i < t->values.items[load->value].axis_count; i++)
+        if (!tape_is_length_known(t, t->values.items[load->value].axes[i]))
+            return "a table says how many places read it, for each of which its gradient has parts "
+                   "in memory";
+    if (axes > TL_AXES_MAX)
+        return "its gradient's parts would have more axes than tensors may have";
+    return made.tables && share_is_known(t, &made)
+               ? NULL
+               : "which of its elements a place reads is said in a way that has no rule yet";
 }
 
 /* Does the Input have an axis that this one of the tile chooses on by itself? */
@@ -76,15 +87,17 @@ static str summed_axis(const tape *t, const tape_item *by_entries, const tape_va
 bool table_reverse(tape *t, int item) {
     tape_item load = t->items.items[item], by_entries;
     int g = t->values.items[load.value].adjoint;
-    if (!table_can_be(t, &load, &by_entries)) return true;
+    if (table_why_not(t, &load, &by_entries)) return true;
     tape_item mask = {
         .kind = TAPE_MASK, .operation = TL_MASK, .fill = STR("0"), .operand_count = 1};
+    str condition = STR("");
     for (int i = 0; i < load.element->item_count; i++)
         if (by_entries.tables >> i & 1)
-            mask.condition = tl_quote_expr(
-                t->memory, "%.*s != %.*s",
-                STR_ARGS(tl_expr_text(t->memory, load.element->items[i])),
-                STR_ARGS(tl_expr_text(t->memory, by_entries.element->items[i])));
+            condition = str_format(t->memory, "%.*s%s%.*s != %.*s", STR_ARGS(condition),
+                                   condition.length ? " or " : "",
+                                   STR_ARGS(tl_expr_text(t->memory, load.element->items[i])),
+                                   STR_ARGS(tl_expr_text(t->memory, by_entries.element->items[i])));
+    mask.condition = tl_quote_expr(t->memory, "%.*s", STR_ARGS(condition));
     mask.operands[0] = reverse_of(g), mask.tables = by_entries.tables;
     int part = reverse_elements(t, mask, load.from);
     tape_value v = t->values.items[load.value];

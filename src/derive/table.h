@@ -4,10 +4,10 @@
 
 #include "derive/tape.h"
 
-/* Can the gradient of what is loaded be made entry by entry? '*by_entries', unless NULL, is the
- * item that has it.
+/* Why the gradient of what is loaded cannot be made entry by entry; NULL: it can, and
+ * '*by_entries', unless that is NULL, is the item that has it.
  */
-bool table_can_be(const tape *t, const tape_item *load, tape_item *by_entries);
+const char *table_why_not(const tape *t, const tape_item *load, tape_item *by_entries);
 /* The gradient of a load becomes that of such an item, where it is one for it. False: reported. */
 bool table_reverse(tape *t, int item);
 

@@ -61,11 +61,9 @@ static const tl_statement *unruled_load(const tape *t, str input, const char **w
         bool are_views = load->element && !load->is_expression;
         if (first && !(are_views && first->element && !first->is_expression))
             *why = "it is read in two ways, and its gradient would be a sum of both";
-        else if (load->is_expression && !share_is_known(t, load) && !table_can_be(t, load, NULL))
-            *why = "its elements are not those of a whole tile, one at each place, and are told by "
-                   "more than one axis of it";
-        else if (are_views && !share_covers(t, load) && !table_can_be(t, load, NULL))
-            *why = "it is read through a view that need not show each element once";
+        else if (load->is_expression ? !share_is_known(t, load)
+                                     : are_views && !share_covers(t, load))
+            *why = table_why_not(t, load, NULL);
         if (*why) return load->from;
         if (!first) first = load;
     }
@@ -156,6 +154,10 @@ void wanted_notes(const tape *t, text_buffer *out) {
             text_format(out, "// There is no gradient of %.*s: %s.\n", STR_ARGS(name),
                         why_not(t, name));
     }
+    for (int i = 0; i < t->items.count; i++)
+        if (t->items.items[i].kind == TAPE_LOAD && t->items.items[i].tables)
+            text_format(out, "// d%.*s is made entry by entry, by a pass for each.\n",
+                        STR_ARGS(t->items.items[i].input));
     for (int i = 0; i < t->stores.count; i++)
         if (t->stores.items[i].is_statistic)
             text_format(out, "// %.*s counts as given: no gradient comes to it.\n",
