@@ -1,6 +1,8 @@
 /* What a kernel's text names of the sketch: Inputs and definitions, and the lengths in them. */
 #include "derive/writer.h"
 
+#include <string.h>
+
 bool writer_has_word(const words *w, str word) {
     for (int i = 0; i < w->count; i++)
         if (str_equal(w->items[i], word)) return true;
@@ -30,14 +32,23 @@ bool writer_declares(const tl_statement *s, const words *needed) {
     return false;
 }
 
-/* The words of a text's tensors, without their conditions. */
+/* Is the word all that its line says of a length? Of k_len/8 there is no telling k_len. */
+static bool is_whole_length(str line, str word) {
+    const char *after = word.data + word.length, *end = line.data + line.length;
+    bool is_divided = after + 1 < end && after[0] == ')' && after[1] == '/';
+    return after < end && strchr(",;)", *after) && !is_divided;
+}
+
+/* Lengths and indices of a text's tensors. */
 static words words_of_tensors(const tape *t, str text) {
     words found = {0};
     while (text.length) {
         str line = str_cut(&text, '\n');
         bool is_tensor = str_starts(line, STR("Input ")) || str_starts(line, STR("Output "));
         line.length = str_find(line, STR(" where "));
-        if (is_tensor) writer_add_words(t->memory, &found, line);
+        str rest = line;
+        for (str word = str_cut_word(&rest); is_tensor && word.length; word = str_cut_word(&rest))
+            if (is_whole_length(line, word)) writer_add_word(t->memory, &found, word);
     }
     return found;
 }

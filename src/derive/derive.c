@@ -136,7 +136,8 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
                                "rule yet",
                                STR_ARGS(item->input));
         find_walk(d, i, &walk, &takes_rows);
-        group *g = group_of(d, walk, item->value, item->tables);
+        group *g = item->entry ? &d->groups.items[d->groups.count - 1] /* with the first */
+                               : group_of(d, walk, item->value, item->tables);
         list_push(t->memory, &g->loads, i);
         g->takes_rows |= takes_rows;
     }
@@ -240,7 +241,7 @@ static bool write_group(derivation *d, const group *g) {
     if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
     for (int i = 0; i < g->loads.count; i++) {
         const tape_item *load = &t->items.items[g->loads.items[i]];
-        if (!share_is_whole(t, load)) share_write(t, load, d->out);
+        if (!share_is_whole(t, load) && !load->entry) share_write(t, load, d->out);
     }
     return true;
 }

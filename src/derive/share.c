@@ -9,6 +9,7 @@ typedef struct share_axis {
     int own;             /* the Input's axis that it chooses on; -1: none */
     const tl_expr *size; /* so many of it choose one; NULL: each does */
     bool is_tile;        /* of the tile that a kernel makes; else the tile's own place */
+    str entries;         /* as tiles leave it: in blocks of this index; empty: one by one */
 } share_axis;
 
 enum { SHARE_AXES = TL_AXES_MAX + TAPE_AXES };
@@ -85,7 +86,8 @@ static str extent_text(const tape *t, const tl_axis *axis) {
 }
 
 static int add_axis(shared *s, str index, const tl_axis *axis, bool is_tile) {
-    share_axis made = {index, extent_text(s->t, axis), -1, NULL, is_tile};
+    share_axis made = {
+        .index = index, .extent = extent_text(s->t, axis), .own = -1, .is_tile = is_tile};
     find_own(s, &made);
     s->axes[s->count++] = made;
     return made.own < 0 || made.size;
@@ -115,8 +117,10 @@ static int open_shared(shared *s, const tape *t, const tape_item *load, const tl
     for (int i = 0; i < tl_matrix_begin(all); i++)
         steps += add_axis(s, tl_axis_index(all, i), &all->items[i], false);
     for (int i = 0; i < of->axes.count; i++)
-        if (load->tables >> i & 1)
+        if (load->tables >> i & 1) {
             steps += add_axis(s, load->element->items[i]->text, &of->axes.items[i], false);
+            if (!(load->tables >> (i + 1))) s->axes[s->count - 1].entries = load->entries;
+        }
     for (int i = 0; i < tile->axis_count; i++)
         steps += add_axis(s, tile->axes[i], tape_axis(t, tile->axes[i]), true);
     s->matrix = matrix_of(s);
@@ -252,6 +256,21 @@ static bool is_of_matrix(const shared *s, const share_axis *axis) {
     return s->by_tile ? axis->is_tile : axis->own >= s->matrix || is_kept(axis);
 }
 
+/* "n_of_block" */
+static str entry_of_block(const shared *s, const share_axis *axis) {
+    str wanted = str_format(s->t->memory, "%.*s_of_block", STR_ARGS(axis->index));
+    return tape_free_name(s->t, str_copy_z(s->t->memory, wanted));
+}
+
+/* "n_block in (distances)/8", and "n_of_block in 8" */
+static str entries_text(const shared *s, const share_axis *axis, bool is_whole) {
+    str blocks = str_format(s->t->memory, "%.*s in (%.*s)/%d", STR_ARGS(axis->entries),
+                            STR_ARGS(axis->extent), TAPE_ENTRIES);
+    if (!is_whole) return blocks;
+    return str_format(s->t->memory, "%.*s, %.*s in %d", STR_ARGS(blocks),
+                      STR_ARGS(entry_of_block(s, axis)), TAPE_ENTRIES);
+}
+
 static str axis_text(const shared *s, const share_axis *axis) {
     const tl_axis *known = tape_axis(s->t, axis->index);
     if (known && known->is_bare) return axis->index;
@@ -270,7 +289,8 @@ static str axes_text(const shared *s, bool of_tile) {
                           begins ? "; "
                           : i    ? ", "
                                  : "",
-                          STR_ARGS(axis_text(s, axis)));
+                          STR_ARGS(of_tile && axis->entries.length ? entries_text(s, axis, true)
+                                                                   : axis_text(s, axis)));
     }
     return text;
 }
@@ -286,12 +306,35 @@ static str matrix_text(const shared *s, int *count) {
     return text;
 }
 
-static str element_text(const shared *s, int summed, str at) {
+static str element_text(const shared *s, int summed, str at, bool of_tile) {
     str text = STR("");
-    for (int i = 0; i < s->count; i++)
-        text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
-                          STR_ARGS(i == summed ? at : s->axes[i].index));
+    for (int i = 0; i < s->count; i++) {
+        str own = i == summed ? at : s->axes[i].index;
+        if (of_tile && s->axes[i].entries.length)
+            own = str_format(s->t->memory, "%.*s/%d, %.*s %% %d", STR_ARGS(own), TAPE_ENTRIES,
+                             STR_ARGS(own), TAPE_ENTRIES);
+        text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "", STR_ARGS(own));
+    }
     return text;
+}
+
+/* "let NAME (b in batch, n_block in (distances)/8; q in q_len) = dbias_parts[b, n_block, 3, q]" */
+static str entry_view(const shared *s, str name) {
+    str places = STR(""), tile = STR(""), element = STR("");
+    arena *memory = s->t->memory;
+    for (int i = 0; i < s->count; i++) {
+        const share_axis *axis = &s->axes[i];
+        str *into = axis->is_tile ? &tile : &places, at = axis->index;
+        str text = axis->entries.length ? entries_text(s, axis, false) : axis_text(s, axis);
+        if (axis->entries.length)
+            at = str_format(memory, "%.*s, %d", STR_ARGS(axis->entries), s->load->entry);
+        *into = str_format(memory, "%.*s%s%.*s", STR_ARGS(*into), into->length ? ", " : "",
+                           STR_ARGS(text));
+        element = str_format(memory, "%.*s%s%.*s", STR_ARGS(element), i ? ", " : "", STR_ARGS(at));
+    }
+    return str_format(memory, "let %.*s (%.*s; %.*s) = %.*s[%.*s]\n", STR_ARGS(name),
+                      STR_ARGS(places), STR_ARGS(tile), STR_ARGS(share_gradient(s->t, s->load)),
+                      STR_ARGS(element));
 }
 
 /* "b in batch, q in q_len, head in heads, d" */
@@ -432,8 +475,10 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
                   : axis.index;
     str parts = str_format(memory, "Input %.*s f32 (%.*s)", STR_ARGS(s->tensor),
                            STR_ARGS(axes_text(s, is_first)));
-    str element = element_text(s, summed, at);
-    if (size) s->axes[summed] = (share_axis){block, extent, axis.own, NULL, axis.is_tile};
+    str element = element_text(s, summed, at, is_first);
+    if (size)
+        s->axes[summed] = (share_axis){
+            .index = block, .extent = extent, .own = axis.own, .is_tile = axis.is_tile};
     for (int i = summed; !size && i + 1 < s->count; i++) s->axes[i] = s->axes[i + 1];
     if (!size) s->count--;
     arrange(s, is_last);
@@ -484,6 +529,10 @@ str share_axes(const tape *t, const tape_item *load) {
 
 str share_view(const tape *t, const tape_item *load, str name) {
     shared s;
+    if (load->entries.length) {
+        open_shared(&s, t, load, tape_tensor(t, load->input));
+        return entry_view(&s, name);
+    }
     return open_stored(&s, t, load) ? view_text(&s, true, name, share_gradient(t, load)) : STR("");
 }
 

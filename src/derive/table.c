@@ -84,32 +84,58 @@ static str summed_axis(const tape *t, const tape_item *by_entries, const tape_va
     return v->axes[tape_is_of_outputs(t, v->axes[0])];
 }
 
-bool table_reverse(tape *t, int item) {
-    tape_item load = t->items.items[item], by_entries;
-    int g = t->values.items[load.value].adjoint;
-    if (table_why_not(t, &load, &by_entries)) return true;
+/* Where an entry is not read. */
+static tl_expr *elsewhere(const tape *t, const tape_item *load, const tape_item *by_entries) {
+    str text = STR("");
+    for (int i = 0; i < load->element->item_count; i++) {
+        if (!(by_entries->tables >> i & 1)) continue;
+        str entry = tl_expr_text(t->memory, by_entries->element->items[i]);
+        if (by_entries->entries.length && !(by_entries->tables >> (i + 1)))
+            entry = str_format(t->memory, "%d*%.*s + %d", TAPE_ENTRIES,
+                               STR_ARGS(by_entries->entries), by_entries->entry);
+        text =
+            str_format(t->memory, "%.*s%s%.*s != %.*s", STR_ARGS(text), text.length ? " or " : "",
+                       STR_ARGS(tl_expr_text(t->memory, load->element->items[i])), STR_ARGS(entry));
+    }
+    return tl_quote_expr(t->memory, "%.*s", STR_ARGS(text));
+}
+
+/* One entry, or one of a block's. False: reported. */
+static bool reverse_entry(tape *t, const tape_item *load, tape_item by_entries, int g) {
     tape_item mask = {
         .kind = TAPE_MASK, .operation = TL_MASK, .fill = STR("0"), .operand_count = 1};
-    str condition = STR("");
-    for (int i = 0; i < load.element->item_count; i++)
-        if (by_entries.tables >> i & 1)
-            condition = str_format(t->memory, "%.*s%s%.*s != %.*s", STR_ARGS(condition),
-                                   condition.length ? " or " : "",
-                                   STR_ARGS(tl_expr_text(t->memory, load.element->items[i])),
-                                   STR_ARGS(tl_expr_text(t->memory, by_entries.element->items[i])));
-    mask.condition = tl_quote_expr(t->memory, "%.*s", STR_ARGS(condition));
+    mask.condition = elsewhere(t, load, &by_entries);
     mask.operands[0] = reverse_of(g), mask.tables = by_entries.tables;
-    int part = reverse_elements(t, mask, load.from);
-    tape_value v = t->values.items[load.value];
-    str over = summed_axis(t, &by_entries, &v);
-    if (over.length && part != TAPE_NONE) part = reverse_row_sum(t, load.from, part, over);
+    int part = reverse_elements(t, mask, load->from);
+    str over = summed_axis(t, &by_entries, &t->values.items[load->value]);
+    if (over.length && part != TAPE_NONE) part = reverse_row_sum(t, load->from, part, over);
     if (part == TAPE_NONE) return false;
-    v = t->values.items[part];
-    t->values.items[part].name = str_format(t->memory, "d%.*s", STR_ARGS(load.input));
-    by_entries.value = tape_new_value(t, load.input, v.axes, v.axis_count);
+    tape_value *v = &t->values.items[part];
+    v->name = str_format(t->memory, "d%.*s", STR_ARGS(load->input));
+    tape_value like = *v;
+    by_entries.value = tape_new_value(t, load->input, like.axes, like.axis_count);
     t->values.items[by_entries.value].adjoint = part;
+    tape_add(t, by_entries);
+    return true;
+}
+
+/* Of elements of a tile's places a pass over them makes several entries: the tile is here. */
+bool table_reverse(tape *t, int item) {
+    tape_item load = t->items.items[item], by_entries;
+    int g = t->values.items[load.value].adjoint, count = 1;
+    if (table_why_not(t, &load, &by_entries)) return true;
+    const tl_expr *element = by_entries.element;
+    int axes = tl_matrix_begin(tape_output_axes(t)) + TAPE_AXES + 1, last = 0; /* of parts */
+    for (int i = 0; i < element->item_count; i++)
+        if (by_entries.tables >> i & 1) axes++, last = i;
+    if (load.is_expression && !share_is_whole(t, &by_entries) && axes <= TL_AXES_MAX) {
+        str wanted = str_format(t->memory, "%.*s_block", STR_ARGS(element->items[last]->text));
+        by_entries.entries = tape_free_name(t, str_copy_z(t->memory, wanted));
+        count = TAPE_ENTRIES;
+    }
+    for (; by_entries.entry < count; by_entries.entry++)
+        if (!reverse_entry(t, &load, by_entries, g)) return false;
     t->values.items[load.value].adjoint = TAPE_NONE;
     t->items.items[item].is_by_entries = true;
-    tape_add(t, by_entries);
     return true;
 }

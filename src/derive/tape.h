@@ -15,7 +15,8 @@ enum {
     TAPE_AXES = 2,
     TAPE_OPERANDS = 3,
     TAPE_USES = 4,
-    TAPE_PLACES = 8 /* of which the first is used: kernels find no fewer at a time */
+    TAPE_PLACES = 8, /* of which the first is used: kernels find no fewer at a time */
+    TAPE_ENTRIES = 8 /* of a table, whose gradients one pass makes */
 };
 
 typedef struct tape_value {
@@ -61,7 +62,9 @@ typedef struct tape_item {
                                is copied, or of this element of expressions */
     bool is_expression;     /* the latter: nothing is copied */
     bool is_by_entries;     /* another item has its gradient, which is stored entry by entry: */
-    unsigned tables;        /* of that one, a bit for each axis whose entries have tiles */
+    unsigned tables;        /* of that one, a bit for each axis whose entries have tiles, */
+    str entries;            /* the index of blocks of entries along the last of these, */
+    int entry;              /* of which it is this one; empty: each entry has tiles */
     bool accumulates; /* an Add, Max or Min: the second operand is made to go into the first */
     int place;        /* number of the tape's place where an extreme is; 0: it is none */
     /* MASK: where this holds, or where operands[1] compares so with operands[2] */
