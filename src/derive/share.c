@@ -2,29 +2,7 @@
  * keys of a group of heads, weights of a whole batch, slopes of heads. There each tile has a
  * gradient of its own, and kernels that go through one index after the other sum them up.
  */
-#include "derive/write.h"
-
-typedef struct share_axis {
-    str index, extent;
-    int own;             /* the Input's axis that it chooses on; -1: none */
-    const tl_expr *size; /* so many of it choose one; NULL: each does */
-    bool is_tile;        /* of the tile that a kernel makes; else the tile's own place */
-    str entries;         /* as tiles leave it: in blocks of this index; empty: one by one */
-} share_axis;
-
-enum { SHARE_AXES = TL_AXES_MAX + TAPE_AXES };
-
-/* What a gradient is before a step. */
-typedef struct shared {
-    const tape *t;
-    const tape_item *load;
-    const tl_parameter *of;
-    share_axis axes[SHARE_AXES]; /* in the order in which they are in memory */
-    int count;
-    int matrix;   /* the Input's axes from here on are what sums are tiles of, */
-    bool by_tile; /* or those of the tile, wherever the Input has them */
-    str tensor;   /* that has it so far */
-} shared;
+#include "derive/share.h"
 
 /* Does a condition demand that two lengths are equal? */
 static bool demands_equal(const tl_expr *e, str a, str b) {
@@ -81,13 +59,13 @@ static void find_own(const shared *s, share_axis *axis) {
     }
 }
 
-static str extent_text(const tape *t, const tl_axis *axis) {
+str share_extent(const tape *t, const tl_axis *axis) {
     return tl_expr_text(t->memory, axis->extent);
 }
 
 static int add_axis(shared *s, str index, const tl_axis *axis, bool is_tile) {
     share_axis made = {
-        .index = index, .extent = extent_text(s->t, axis), .own = -1, .is_tile = is_tile};
+        .index = index, .extent = share_extent(s->t, axis), .own = -1, .is_tile = is_tile};
     find_own(s, &made);
     s->axes[s->count++] = made;
     return made.own < 0 || made.size;
@@ -109,7 +87,7 @@ static int matrix_of(const shared *s) {
 }
 
 /* All indices of a tile's place, and its own. Returns how many steps are to be taken. */
-static int open_shared(shared *s, const tape *t, const tape_item *load, const tl_parameter *of) {
+int share_open(shared *s, const tape *t, const tape_item *load, const tl_parameter *of) {
     const tl_axes *all = tape_output_axes(t);
     const tape_value *tile = &t->values.items[load->value];
     int steps = 0;
@@ -179,7 +157,7 @@ static bool is_chosen_once(const shared *s) {
 bool share_chooses_alone(const tape *t, const tape_item *load, int axis) {
     shared s;
     int64_t begin;
-    open_shared(&s, t, load, tape_tensor(t, load->input));
+    share_open(&s, t, load, tape_tensor(t, load->input));
     const tl_expr *index = index_of(tape_index(load, s.of, axis), &begin);
     bool is_alone = is_whole_axis(&s, axis);
     for (int i = 0; i < axis && is_alone && index; i++)
@@ -189,7 +167,7 @@ bool share_chooses_alone(const tape *t, const tape_item *load, int axis) {
 
 bool share_is_known(const tape *t, const tape_item *load) {
     shared s;
-    open_shared(&s, t, load, tape_tensor(t, load->input));
+    share_open(&s, t, load, tape_tensor(t, load->input));
     for (int axis = 0; load->element && axis < s.of->axes.count; axis++)
         if (!is_whole_axis(&s, axis)) return false;
     for (int i = 0; load->element && i < s.count; i++)
@@ -216,7 +194,7 @@ static int part_of(const shared *s, int64_t *begin, int64_t *end) {
 bool share_covers(const tape *t, const tape_item *load) {
     shared s;
     int64_t begin, end, reached = 0, length;
-    int steps = open_shared(&s, t, load, tape_tensor(t, load->input)), count = 0;
+    int steps = share_open(&s, t, load, tape_tensor(t, load->input)), count = 0;
     int axis = part_of(&s, &begin, &end), views = 0;
     for (int i = 0; i < t->items.count; i++)
         views +=
@@ -229,7 +207,7 @@ bool share_covers(const tape *t, const tape_item *load) {
         for (int i = 0; i < t->items.count && !is_found; i++) {
             const tape_item *other = &t->items.items[i];
             if (other->kind != TAPE_LOAD || !str_equal(other->input, load->input)) continue;
-            if (open_shared(&s, t, other, s.of) || !is_chosen_once(&s) ||
+            if (share_open(&s, t, other, s.of) || !is_chosen_once(&s) ||
                 part_of(&s, &begin, &end) != axis)
                 return false;
             is_found = begin == reached && end > begin;
@@ -241,7 +219,7 @@ bool share_covers(const tape *t, const tape_item *load) {
 
 bool share_is_whole(const tape *t, const tape_item *load) {
     shared s;
-    return open_shared(&s, t, load, tape_tensor(t, load->input)) == 0;
+    return share_open(&s, t, load, tape_tensor(t, load->input)) == 0;
 }
 
 str share_gradient(const tape *t, const tape_item *load) {
@@ -252,7 +230,7 @@ str share_gradient(const tape *t, const tape_item *load) {
 /* --- texts ------------------------------------------------------------------------------------ */
 
 /* Is the axis one of those that a sum's tile has? */
-static bool is_of_matrix(const shared *s, const share_axis *axis) {
+bool share_is_of_matrix(const shared *s, const share_axis *axis) {
     return s->by_tile ? axis->is_tile : axis->own >= s->matrix || is_kept(axis);
 }
 
@@ -278,13 +256,13 @@ static str axis_text(const shared *s, const share_axis *axis) {
 }
 
 /* "b in batch, head in q_heads; q in q_len, d": a matrix is the tile, or the Input's. */
-static str axes_text(const shared *s, bool of_tile) {
+str share_axes_text(const shared *s, bool of_tile) {
     str text = STR("");
     bool is_in_matrix = false;
     for (int i = 0; i < s->count; i++) {
         const share_axis *axis = &s->axes[i];
-        bool begins = !is_in_matrix && i && (of_tile ? axis->is_tile : is_of_matrix(s, axis));
-        is_in_matrix |= of_tile ? axis->is_tile : is_of_matrix(s, axis);
+        bool begins = !is_in_matrix && i && (of_tile ? axis->is_tile : share_is_of_matrix(s, axis));
+        is_in_matrix |= of_tile ? axis->is_tile : share_is_of_matrix(s, axis);
         text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text),
                           begins ? "; "
                           : i    ? ", "
@@ -296,17 +274,17 @@ static str axes_text(const shared *s, bool of_tile) {
 }
 
 /* The axes of a sum's tile, and how many they are. */
-static str matrix_text(const shared *s, int *count) {
+str share_matrix_text(const shared *s, int *count) {
     str text = STR("");
     *count = 0;
     for (int i = 0; i < s->count; i++)
-        if (is_of_matrix(s, &s->axes[i]))
+        if (share_is_of_matrix(s, &s->axes[i]))
             text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), (*count)++ ? ", " : "",
                               STR_ARGS(axis_text(s, &s->axes[i])));
     return text;
 }
 
-static str element_text(const shared *s, int summed, str at, bool of_tile) {
+str share_element_text(const shared *s, int summed, str at, bool of_tile) {
     str text = STR("");
     for (int i = 0; i < s->count; i++) {
         str own = i == summed ? at : s->axes[i].index;
@@ -338,7 +316,7 @@ static str entry_view(const shared *s, str name) {
 }
 
 /* "b in batch, q in q_len, head in heads, d" */
-static str own_axes(const shared *s) {
+str share_own_axes(const shared *s) {
     str text = STR("");
     for (int i = 0; i < s->of->axes.count; i++) {
         str axis = STR("");
@@ -346,7 +324,7 @@ static str own_axes(const shared *s) {
             if (s->axes[k].own == i) axis = axis_text(s, &s->axes[k]);
         if (!is_whole_axis(s, i))
             axis = str_format(s->t->memory, "%.*s in %.*s", STR_ARGS(tape_free_name(s->t, "place")),
-                              STR_ARGS(extent_text(s->t, &s->of->axes.items[i])));
+                              STR_ARGS(share_extent(s->t, &s->of->axes.items[i])));
         text =
             str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "", STR_ARGS(axis));
     }
@@ -356,7 +334,7 @@ static str own_axes(const shared *s) {
 /* "let NAME (its place; a tile) = TENSOR[...]", where a tile has the axes that 'of_tile' or a sum
  * says.
  */
-static str view_text(const shared *s, bool of_tile, str name, str tensor) {
+str share_view_text(const shared *s, bool of_tile, str name, str tensor) {
     str element = STR(""), before = STR(""), tile = STR("");
     arena *memory = s->t->memory;
     for (int i = 0; i < s->of->axes.count; i++) {
@@ -367,7 +345,7 @@ static str view_text(const shared *s, bool of_tile, str name, str tensor) {
     }
     for (int i = 0; i < s->count; i++) {
         const share_axis *axis = &s->axes[i];
-        str *into = (of_tile ? axis->is_tile : is_of_matrix(s, axis)) ? &tile : &before;
+        str *into = (of_tile ? axis->is_tile : share_is_of_matrix(s, axis)) ? &tile : &before;
         bool comes_first = into == &tile && of_tile && tile.length &&
                            str_equal(s->t->values.items[s->load->value].axes[0], axis->index);
         *into = comes_first
@@ -380,126 +358,23 @@ static str view_text(const shared *s, bool of_tile, str name, str tensor) {
                       STR_ARGS(element));
 }
 
-/* --- a step ----------------------------------------------------------------------------------- */
+/* --- where a tile is stored --------------------------------------------------------------------
+ */
 
 /* What is left to be summed, the Input's matrix, what is kept; of what is done, the Input's order.
  */
-static void arrange(shared *s, bool is_last) {
+void share_arrange(shared *s, bool is_last) {
     share_axis ordered[SHARE_AXES];
     int count = 0;
     for (int i = 0; i < s->count && !is_last; i++)
-        if (!is_of_matrix(s, &s->axes[i])) ordered[count++] = s->axes[i];
+        if (!share_is_of_matrix(s, &s->axes[i])) ordered[count++] = s->axes[i];
     for (int own = 0; own < s->of->axes.count; own++)
         for (int i = 0; i < s->count; i++)
-            if (s->axes[i].own == own && (is_last || is_of_matrix(s, &s->axes[i])))
+            if (s->axes[i].own == own && (is_last || share_is_of_matrix(s, &s->axes[i])))
                 ordered[count++] = s->axes[i];
     for (int i = 0; i < s->count; i++)
         if (is_kept(&s->axes[i])) ordered[count++] = s->axes[i];
     for (int i = 0; i < count; i++) s->axes[i] = ordered[i];
-}
-
-static bool is_word_of(void *text, const tl_expr *e) {
-    str rest = *(const str *)text, word;
-    if (e->kind != TL_NAME) return true;
-    while (word = str_cut_word(&rest), word.length)
-        if (str_equal(word, e->text)) return true;
-    return false;
-}
-
-/* What the sketch demands of the lengths that are here: a group of heads has as many everywhere. */
-static void add_conditions(const shared *s, text_buffer *out) {
-    const char *word = " where ";
-    str lengths = text_str(out);
-    for (const tl_statement *one = s->t->kernel->body.first; one; one = one->next) {
-        bool is_tensor =
-            (one->kind == TL_INPUT || one->kind == TL_OUTPUT) && one->parameter.axes.count;
-        if (!is_tensor || !one->parameter.condition) continue;
-        if (!tl_visit(one->parameter.condition, is_word_of, &lengths)) continue;
-        text_format(out, "%s(%.*s)", word,
-                    STR_ARGS(tl_expr_text(s->t->memory, one->parameter.condition)));
-        word = " and ";
-    }
-}
-
-typedef struct share_sum {
-    str part, walked, count, element, into;
-    str place; /* the view that it is stored by; empty: it is stored as it is */
-} share_sum;
-
-/* Of matrices one after the other. Vectors are the columns of one matrix, whose rows are summed:
- * tiles are of matrices.
- */
-static void write_sum(const shared *s, share_sum sum, text_buffer *text) {
-    int count;
-    str matrix = matrix_text(s, &count), j = tape_free_name(s->t, "j");
-    bool is_vector = count == 1;
-    text_format(text, "\nlet %.*s (", STR_ARGS(sum.part));
-    if (is_vector)
-        text_format(text, "%.*s, %.*s in %.*s", STR_ARGS(matrix), STR_ARGS(sum.walked),
-                    STR_ARGS(sum.count));
-    else
-        text_format(text, "%.*s in %.*s; %.*s", STR_ARGS(sum.walked), STR_ARGS(sum.count),
-                    STR_ARGS(matrix));
-    text_format(text, ") = %.*s[%.*s]\n\nfor %.*s = 0:", STR_ARGS(s->tensor), STR_ARGS(sum.element),
-                STR_ARGS(j));
-    if (is_vector)
-        text_format(text, "(%.*s)/%.*s\n", STR_ARGS(sum.count),
-                    STR_ARGS(tape_free_name(s->t, "BW")));
-    else text_format(text, "%.*s\n", STR_ARGS(sum.count));
-    text_format(text,
-                "    Copy %.*s from global to register\n    Compute %s %.*s and accumulate %.*s\n"
-                "end\nCopy %.*s from register to global%s%.*s\n\n",
-                STR_ARGS(sum.part), is_vector ? "RowSum" : "Cast", STR_ARGS(sum.part),
-                STR_ARGS(sum.into), STR_ARGS(sum.into), sum.place.length ? " and get " : "",
-                STR_ARGS(sum.place));
-}
-
-/* Does the Input have other axes after some of a sum's tile? */
-static bool is_matrix_within(const shared *s) {
-    bool is_within = false;
-    for (int i = 1; i < s->count; i++)
-        is_within |= is_of_matrix(s, &s->axes[i - 1]) && !is_of_matrix(s, &s->axes[i]);
-    return is_within;
-}
-
-/* Sums over one index, or over those of a block of it. */
-static void write_step(shared *s, int summed, const tl_expr *size, str block, str extent, str into,
-                       bool is_first, bool is_last, text_buffer *out) {
-    arena *memory = s->t->memory;
-    share_axis axis = s->axes[summed];
-    str part = tape_free_name(s->t, "part");
-    str walked = size ? str_format(memory, "%.*s_of_block", STR_ARGS(axis.index)) : axis.index;
-    str count = size ? tl_expr_text(memory, size) : axis.extent;
-    str at = size ? str_format(memory, "%.*s*(%.*s) + %.*s", STR_ARGS(block), STR_ARGS(count),
-                               STR_ARGS(walked))
-                  : axis.index;
-    str parts = str_format(memory, "Input %.*s f32 (%.*s)", STR_ARGS(s->tensor),
-                           STR_ARGS(axes_text(s, is_first)));
-    str element = element_text(s, summed, at, is_first);
-    if (size)
-        s->axes[summed] = (share_axis){
-            .index = block, .extent = extent, .own = axis.own, .is_tile = axis.is_tile};
-    for (int i = summed; !size && i + 1 < s->count; i++) s->axes[i] = s->axes[i + 1];
-    if (!size) s->count--;
-    arrange(s, is_last);
-    bool is_open = is_last && s->of->type == TL_OPEN;
-    const char *type = is_open   ? ""
-                       : is_last ? tl_type_name(write_gradient_type(s->of->type))
-                                 : "f32";
-    text_buffer text;
-    text_init_in(&text, memory);
-    bool is_by_view = is_last && is_matrix_within(s);
-    str place = is_by_view ? str_format(memory, "%.*s_tile", STR_ARGS(into)) : STR("");
-    text_format(&text, "%.*s\nOutput %.*s %s (%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
-                STR_ARGS(is_by_view ? own_axes(s) : axes_text(s, false)));
-    add_conditions(s, &text);
-    if (is_by_view)
-        text_format(&text, "\n%.*s", STR_ARGS(str_trim(view_text(s, false, place, into))));
-    write_sum(s, (share_sum){part, walked, count, element, into, place}, &text);
-    text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
-    write_declared(s->t, text_str(&text), out);
-    text_add(out, text_str(&text));
-    s->tensor = into;
 }
 
 /* Has the Input the tile's axes in another order, or the tile's place after them? */
@@ -516,53 +391,23 @@ static bool is_turned(const shared *s) {
 
 /* Where a tile is stored: the Input's order, where nothing has to be summed. */
 static bool open_stored(shared *s, const tape *t, const tape_item *load) {
-    bool is_whole = !open_shared(s, t, load, tape_tensor(t, load->input));
+    bool is_whole = !share_open(s, t, load, tape_tensor(t, load->input));
     int64_t begin, end;
-    if (is_whole) arrange(s, true);
+    if (is_whole) share_arrange(s, true);
     return is_turned(s) || (load->element && part_of(s, &begin, &end) != -1 && is_whole);
 }
 
 str share_axes(const tape *t, const tape_item *load) {
     shared s;
-    return open_stored(&s, t, load) ? own_axes(&s) : axes_text(&s, true);
+    return open_stored(&s, t, load) ? share_own_axes(&s) : share_axes_text(&s, true);
 }
 
 str share_view(const tape *t, const tape_item *load, str name) {
     shared s;
     if (load->entries.length) {
-        open_shared(&s, t, load, tape_tensor(t, load->input));
+        share_open(&s, t, load, tape_tensor(t, load->input));
         return entry_view(&s, name);
     }
-    return open_stored(&s, t, load) ? view_text(&s, true, name, share_gradient(t, load)) : STR("");
-}
-
-/* The axis that is summed next: from the last on; of elements, blocks of indices before what is
- * kept, so that tiles still have rows.
- */
-static int next_step(const shared *s) {
-    for (int i = s->count - 1; i >= 0 && s->load->element; i--)
-        if (s->axes[i].size) return i;
-    for (int i = s->count - 1; i >= 0; i--)
-        if (s->axes[i].own < 0 || s->axes[i].size) return i;
-    return -1;
-}
-
-void share_write(const tape *t, const tape_item *load, text_buffer *out) {
-    shared s;
-    const tl_parameter *of = tape_tensor(t, load->input);
-    int steps = open_shared(&s, t, load, of), i;
-    bool is_first = true;
-    s.tensor = share_gradient(t, load);
-    while ((i = next_step(&s)) >= 0) {
-        const share_axis axis = s.axes[i];
-        str extent = axis.own < 0 ? STR("") : extent_text(t, &of->axes.items[axis.own]);
-        str block = axis.own < 0 ? STR("")
-                    : str_ends(extent, STR("s")) /* "kv_head" of "kv_heads" */
-                        ? (str){extent.data, extent.length - 1}
-                        : str_format(t->memory, "%.*s_block", STR_ARGS(axis.index));
-        str into = --steps ? str_format(t->memory, "d%.*s_parts_%d", STR_ARGS(of->name), steps)
-                           : str_format(t->memory, "d%.*s", STR_ARGS(of->name));
-        write_step(&s, i, axis.size, block, extent, into, is_first, !steps, out);
-        is_first = false;
-    }
+    return open_stored(&s, t, load) ? share_view_text(&s, true, name, share_gradient(t, load))
+                                    : STR("");
 }

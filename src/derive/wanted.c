@@ -157,9 +157,9 @@ void wanted_notes(const tape *t, text_buffer *out) {
     for (int i = 0; i < t->items.count; i++)
         if (t->items.items[i].kind == TAPE_LOAD && t->items.items[i].tables &&
             !t->items.items[i].entry)
-            text_format(out, "// d%.*s is made entry by entry: a pass makes %d.\n",
+            text_format(out, "// d%.*s is made entry by entry, by a pass for each%s.\n",
                         STR_ARGS(t->items.items[i].input),
-                        t->items.items[i].entries.length ? TAPE_ENTRIES : 1);
+                        t->items.items[i].entries.length ? " eight" : "");
     for (int i = 0; i < t->stores.count; i++)
         if (t->stores.items[i].is_statistic)
             text_format(out, "// %.*s counts as given: no gradient comes to it.\n",

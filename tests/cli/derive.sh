@@ -6,7 +6,7 @@ flashtl derive --op mha --of scale
 flashtl derive --op mha --of Q,Z
 echo "== slopes of heads, with the log-sum-exp's own gradient"
 flashtl derive --op mha --alibi --lse | sed -n '/_gradient_Q/,/^kernel attention_gradient_K/p'
-echo "== parts of one Input by views, from two kernels; none through a table"
+echo "== parts of one Input by views, from two kernels; entries that a table names"
 cp "$TESTS"/../../examples/*.tl "$TESTS"/../derive/packed.tl .
 flashtl derive packed.tl | grep '^kernel\|^Output'
 flashtl derive chosen_blocks.tl | grep '^// d'
