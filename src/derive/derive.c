@@ -97,7 +97,7 @@ static group *group_of(derivation *d, str walk, int of, unsigned tables) {
 static bool is_whole(tape *t, const tape_item *load) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *other = &t->items.items[i];
-        bool is_of_it = other->kind == TAPE_LOAD && !other->is_by_entries &&
+        bool is_of_it = other->kind == TAPE_LOAD && !other->is_by_entries && !load->reading &&
                         str_equal(other->input, load->input);
         if (is_of_it && tape_gradient(t, i) == TAPE_NONE)
             return tape_refuse(t, other->from,
@@ -176,12 +176,16 @@ static void join_vectors(derivation *d) {
 
 /* --- the program ------------------------------------------------------------------------------ */
 
+/* Are both loads parts of one gradient? */
+static bool is_of_same(const tape_item *a, const tape_item *b) {
+    return str_equal(a->input, b->input) && a->reading == b->reading;
+}
+
 /* Does another kernel make the gradient of another view of the Input? */
 static bool is_elsewhere(const derivation *d, const group *g, const tape_item *load) {
     for (const group *other = d->groups.items; other != d->groups.items + d->groups.count; other++)
         for (int i = 0; i < other->loads.count && other != g; i++)
-            if (str_equal(d->tape.items.items[other->loads.items[i]].input, load->input))
-                return true;
+            if (is_of_same(&d->tape.items.items[other->loads.items[i]], load)) return true;
     return false;
 }
 
@@ -199,10 +203,11 @@ static str kernel_name(const derivation *d, const group *g) {
         const tape_item *load = &t->items.items[g->loads.items[i]];
         bool is_named = false;
         for (int k = 0; k < i && !is_elsewhere(d, g, load); k++)
-            is_named |= str_equal(t->items.items[g->loads.items[k]].input, load->input);
+            is_named |= is_of_same(&t->items.items[g->loads.items[k]], load);
+        str whole = share_whole(t, load), own = {whole.data + 1, whole.length - 1}; /* of "dK" */
         if (!is_named)
             name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name),
-                              STR_ARGS(is_elsewhere(d, g, load) ? load->tensor : load->input));
+                              STR_ARGS(is_elsewhere(d, g, load) ? load->tensor : own));
     }
     return name;
 }
@@ -391,6 +396,7 @@ bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory
     wanted_notes(t, &gradients);
     for (int i = 0; i < d.groups.count; i++)
         if (!write_after_givers(&d, &d.groups.items[i])) return false;
+    share_write_readings(t, &gradients);
     tl_print(forward_kernel(t, d.reads_sum), own);
     text_add_z(own, "\n");
     forward_apart(t, d.reads_sum, own);

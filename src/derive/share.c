@@ -200,7 +200,7 @@ bool share_covers(const tape *t, const tape_item *load) {
         views +=
             t->items.items[i].kind == TAPE_LOAD && str_equal(t->items.items[i].input, load->input);
     if (!is_chosen_once(&s) || axis == -2) return false;
-    if (axis == -1) return views == 1;
+    if (axis == -1 || load->reading) return axis == -1 && (load->reading || views == 1);
     if (steps || !tl_known_integer(s.of->axes.items[axis].extent, &length)) return false;
     for (bool is_found = true; is_found && count < views;) {
         is_found = false;
@@ -222,9 +222,16 @@ bool share_is_whole(const tape *t, const tape_item *load) {
     return share_open(&s, t, load, tape_tensor(t, load->input)) == 0;
 }
 
+str share_whole(const tape *t, const tape_item *load) {
+    str name = str_format(t->memory, "d%.*s", STR_ARGS(load->input));
+    if (!load->reading) return name;
+    name = str_format(t->memory, "%.*s_%d", STR_ARGS(name), load->reading);
+    return tape_free_name(t, str_copy_z(t->memory, name));
+}
+
 str share_gradient(const tape *t, const tape_item *load) {
-    return str_format(t->memory, share_is_whole(t, load) ? "d%.*s" : "d%.*s_parts",
-                      STR_ARGS(load->input));
+    return str_format(t->memory, share_is_whole(t, load) ? "%.*s" : "%.*s_parts",
+                      STR_ARGS(share_whole(t, load)));
 }
 
 /* --- texts ------------------------------------------------------------------------------------ */

@@ -65,6 +65,10 @@ static bool is_matrix_within(const shared *s) {
     return is_within;
 }
 
+static const char *gradient_type(const tl_parameter *of) {
+    return of->type == TL_OPEN ? "" : tl_type_name(write_gradient_type(of->type));
+}
+
 /* Sums over one index, or over those of a block of it. */
 static void write_step(shared *s, int summed, const tl_expr *size, str block, str extent, str into,
                        bool is_first, bool is_last, text_buffer *out) {
@@ -85,10 +89,8 @@ static void write_step(shared *s, int summed, const tl_expr *size, str block, st
     for (int i = summed; !size && i + 1 < s->count; i++) s->axes[i] = s->axes[i + 1];
     if (!size) s->count--;
     share_arrange(s, is_last);
-    bool is_open = is_last && s->of->type == TL_OPEN;
-    const char *type = is_open   ? ""
-                       : is_last ? tl_type_name(write_gradient_type(s->of->type))
-                                 : "f32";
+    bool is_own = is_last && !s->load->reading;
+    const char *type = is_own ? gradient_type(s->of) : "f32";
     text_buffer text;
     text_init_in(&text, memory);
     bool is_by_view = is_last && is_matrix_within(s);
@@ -129,9 +131,67 @@ void share_write(const tape *t, const tape_item *load, text_buffer *out) {
                     : str_ends(extent, STR("s")) /* "kv_head" of "kv_heads" */
                         ? (str){extent.data, extent.length - 1}
                         : str_format(t->memory, "%.*s_block", STR_ARGS(axis.index));
-        str into = --steps ? str_format(t->memory, "d%.*s_parts_%d", STR_ARGS(of->name), steps)
-                           : str_format(t->memory, "d%.*s", STR_ARGS(of->name));
+        str into = share_whole(t, load);
+        if (--steps) into = str_format(t->memory, "%.*s_parts_%d", STR_ARGS(into), steps);
         write_step(&s, i, axis.size, block, extent, into, is_first, !steps, out);
         is_first = false;
+    }
+}
+
+/* --- what is read in several ways ------------------------------------------------------------- */
+
+static bool is_reading(const tape *t, int item, str input) {
+    const tape_item *load = &t->items.items[item];
+    return load->kind == TAPE_LOAD && load->reading && !load->entry &&
+           str_equal(load->input, input) && tape_gradient(t, item) != TAPE_NONE;
+}
+
+/* "b in batch, place_1 in heads, kv in kv_len, d" */
+static str plain_axes(const tape *t, const tl_parameter *of) {
+    str text = STR("");
+    for (int i = 0; i < of->axes.count; i++) {
+        const tl_axis *axis = &of->axes.items[i];
+        str name = axis->coordinate->kind == TL_NAME
+                       ? axis->coordinate->text
+                       : str_format(t->memory, "%.*s_place_%d", STR_ARGS(of->name), i);
+        text = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "", STR_ARGS(name));
+        if (!axis->is_bare)
+            text = str_format(t->memory, "%.*s in %.*s", STR_ARGS(text),
+                              STR_ARGS(share_extent(t, axis)));
+    }
+    return text;
+}
+
+static void write_readings(const tape *t, const tl_parameter *of, text_buffer *out) {
+    str axes = plain_axes(t, of), into = str_format(t->memory, "d%.*s", STR_ARGS(of->name));
+    text_buffer text, body;
+    text_init_in(&text, t->memory);
+    text_init_in(&body, t->memory);
+    int count = 0;
+    for (int i = 0; i < t->items.count; i++) {
+        if (!is_reading(t, i, of->name)) continue;
+        str part = share_whole(t, &t->items.items[i]);
+        text_format(&text, "Input %.*s f32 (%.*s)\n", STR_ARGS(part), STR_ARGS(axes));
+        text_format(&body, "Copy %.*s from global to register\n", STR_ARGS(part));
+        if (count++)
+            text_format(&body, "Compute Add %.*s, %.*s and get %.*s\n", STR_ARGS(into),
+                        STR_ARGS(part), STR_ARGS(into));
+        else text_format(&body, "Compute Cast %.*s and get %.*s\n", STR_ARGS(part), STR_ARGS(into));
+    }
+    text_format(&text, "Output %.*s %s (%.*s)\n\n", STR_ARGS(into), gradient_type(of),
+                STR_ARGS(axes));
+    text_add(&text, text_str(&body));
+    text_format(&text, "Copy %.*s from register to global\n\n", STR_ARGS(into));
+    text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(t->kernel->name), STR_ARGS(into));
+    write_declared(t, text_str(&text), out);
+    text_add(out, text_str(&text));
+}
+
+void share_write_readings(const tape *t, text_buffer *out) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        bool is_read = false;
+        for (int i = 0; i < t->items.count && s->kind == TL_INPUT; i++)
+            is_read |= is_reading(t, i, s->parameter.name);
+        if (is_read) write_readings(t, &s->parameter, out);
     }
 }

@@ -26,22 +26,11 @@ static str entry_name(const tape *t, const tape_item *load, int number) {
     return tape_free_name(t, str_copy_z(t->memory, str_format(t->memory, "entry_%d", number)));
 }
 
-static bool is_read_once(const tape *t, const tape_item *load) {
-    int count = 0;
-    for (int i = 0; i < t->items.count; i++) {
-        const tape_item *other = &t->items.items[i];
-        count += other->kind == TAPE_LOAD && !other->tables && str_equal(other->input, load->input);
-    }
-    return count == 1;
-}
-
 const char *table_why_not(const tape *t, const tape_item *load, tape_item *by_entries) {
     const tl_parameter *of = tape_tensor(t, load->input);
     int axes = tl_matrix_begin(tape_output_axes(t)) + TAPE_AXES;
     tape_item made = *load;
     if (!load->element) return "it is copied as it is";
-    if (!is_read_once(t, load))
-        return "it is read in two ways, and its gradient would be a sum of both";
     tl_expr *element = tl_expr_copy(t->memory, load->element);
     made.element = element, made.is_expression = true;
     for (int axis = 0; axis < of->axes.count; axis++) {
@@ -100,6 +89,16 @@ static tl_expr *elsewhere(const tape *t, const tape_item *load, const tape_item 
     return tl_quote_expr(t->memory, "%.*s", STR_ARGS(text));
 }
 
+/* A value with the axes that are left of the load's. */
+static int tile_of(tape *t, const tape_item *load, const tape_item *by_entries) {
+    const tape_value v = t->values.items[load->value];
+    str over = summed_axis(t, by_entries, &v), axes[TAPE_AXES];
+    int count = 0;
+    for (int i = 0; i < v.axis_count; i++)
+        if (!str_equal(v.axes[i], over)) axes[count++] = v.axes[i];
+    return tape_new_value(t, load->input, axes, count);
+}
+
 /* One entry, or one of a block's. False: reported. */
 static bool reverse_entry(tape *t, const tape_item *load, tape_item by_entries, int g) {
     tape_item mask = {
@@ -110,10 +109,8 @@ static bool reverse_entry(tape *t, const tape_item *load, tape_item by_entries, 
     str over = summed_axis(t, &by_entries, &t->values.items[load->value]);
     if (over.length && part != TAPE_NONE) part = reverse_row_sum(t, load->from, part, over);
     if (part == TAPE_NONE) return false;
-    tape_value *v = &t->values.items[part];
-    v->name = str_format(t->memory, "d%.*s", STR_ARGS(load->input));
-    tape_value like = *v;
-    by_entries.value = tape_new_value(t, load->input, like.axes, like.axis_count);
+    t->values.items[part].name = str_format(t->memory, "d%.*s", STR_ARGS(load->input));
+    by_entries.value = tile_of(t, load, &by_entries);
     t->values.items[by_entries.value].adjoint = part;
     tape_add(t, by_entries);
     return true;
@@ -126,6 +123,7 @@ bool table_reverse(tape *t, int item) {
     if (table_why_not(t, &load, &by_entries)) return true;
     const tl_expr *element = by_entries.element;
     int axes = tl_matrix_begin(tape_output_axes(t)) + TAPE_AXES + 1, last = 0; /* of parts */
+    by_entries.value = tile_of(t, &load, &by_entries);
     for (int i = 0; i < element->item_count; i++)
         if (by_entries.tables >> i & 1) axes++, last = i;
     if (load.is_expression && !share_is_whole(t, &by_entries) && axes <= TL_AXES_MAX) {

@@ -61,6 +61,8 @@ typedef struct tape_item {
     const tl_expr *element; /* LOAD of numbers of the Input that indices tell: those of a view that
                                is copied, or of this element of expressions */
     bool is_expression;     /* the latter: nothing is copied */
+    int reading;            /* number among the ways in which the Input is read, each of which gives
+                               a gradient of its own; 0: there is one */
     bool is_by_entries;     /* another item has its gradient, which is stored entry by entry: */
     unsigned tables;        /* of that one, a bit for each axis whose entries have tiles, */
     str entries;            /* the index of blocks of entries along the last of these, */

@@ -399,9 +399,11 @@ static void write_text(writer *w, text_buffer *out) {
         const tl_parameter *of = tape_tensor(t, load->input);
         bool is_there = false; /* another view of it is stored there, too */
         for (int k = 0; k < i; k++)
-            is_there |= str_equal(t->items.items[w->k->loads[k]].input, load->input);
+            is_there |= str_equal(share_gradient(t, &t->items.items[w->k->loads[k]]),
+                                  share_gradient(t, load));
         if (is_there) continue;
-        tl_type type = share_is_whole(t, load) ? write_gradient_type(of->type) : TL_F32;
+        bool is_last = share_is_whole(t, load) && !load->reading;
+        tl_type type = is_last ? write_gradient_type(of->type) : TL_F32;
         text_format(&outputs, "Output %.*s %.*s(%.*s)%s\n", STR_ARGS(share_gradient(t, load)),
                     STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, load)),
                     w->k->is_part[i] ? " kept" : "");
