@@ -306,7 +306,8 @@ static bool plan_groups(derivation *d) {
             write_needs needs;
             bool is_possible = write_is_possible(t, &k, &needs);
             d->groups.items[i].uses_delta = needs.uses_delta;
-            if (is_possible && needs.sums_turned && k.load_count > 1) {
+            bool is_one = k.load_count < 2 || d->groups.items[i].is_by_entries;
+            if (is_possible && needs.sums_turned && !is_one) {
                 /* the last of its gradients gets a kernel of its own */
                 group *g = &d->groups.items[i];
                 group other = {.walk = g->walk, .takes_rows = g->takes_rows};

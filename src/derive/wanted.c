@@ -176,8 +176,8 @@ void wanted_notes(const tape *t, text_buffer *out) {
     for (int i = 0; i < t->items.count; i++)
         if (t->items.items[i].kind == TAPE_LOAD && t->items.items[i].tables &&
             !t->items.items[i].entry)
-            text_format(out, "// d%.*s is made entry by entry, by a pass for each%s.\n",
-                        STR_ARGS(t->items.items[i].input),
+            text_format(out, "// %.*s is made entry by entry, by a pass for each%s.\n",
+                        STR_ARGS(share_whole(t, &t->items.items[i])),
                         t->items.items[i].entries.length ? " eight" : "");
     for (int i = 0; i < t->stores.count; i++)
         if (t->stores.items[i].is_statistic)
