@@ -271,23 +271,50 @@ static str first_of_product(const writer *w, int value) {
     return v->axes[is_second];
 }
 
-/* An elementwise result lies as the first of its widest operands does. */
-static void find_orders(writer *w) {
+static bool is_filled(const writer *w, int value) {
+    return w->t->items.items[tape_maker(w->t, value)].operation == TL_FILL &&
+           w->t->values.items[value].axis_count == 2;
+}
+
+/* An elementwise result lies as the first of its widest operands does. What is filled lies as what
+ * it meets.
+ */
+static void find_order(writer *w, const tape_item *item) {
     const tape *t = w->t;
+    shown *s = &w->values[item->value];
+    s->first = t->values.items[item->value].axes[writer_reads_elements(w, item)];
+    bool is_loaded = writer_loads(w, item);
+    if (is_loaded) return;
+    if (item->operation == TL_GEMM) {
+        s->first = first_of_product(w, item->value);
+        return;
+    }
+    for (int k = 0; k < item->operand_count; k++) {
+        int value = item->operands[k].value;
+        if (value == TAPE_NONE || t->values.items[value].axis_count < 2 || is_filled(w, value))
+            continue;
+        s->first = w->values[value].first;
+        break;
+    }
+    for (int k = 0; k < item->operand_count && !item->over.length; k++) {
+        int value = item->operands[k].value;
+        if (value != TAPE_NONE && is_filled(w, value)) w->values[value].first = s->first;
+    }
+}
+
+static bool find_orders(writer *w) {
+    tape *t = w->t;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
-        shown *s = &w->values[item->value];
+        const shown *s = &w->values[item->value];
         if (!s->is_live) continue;
-        s->first = t->values.items[item->value].axes[writer_reads_elements(w, item)];
-        bool is_product = item->operation == TL_GEMM && !writer_loads(w, item);
-        if (is_product) s->first = first_of_product(w, item->value);
-        for (int k = 0; k < item->operand_count && !is_product && !writer_loads(w, item); k++) {
-            int value = item->operands[k].value;
-            if (value == TAPE_NONE || t->values.items[value].axis_count < 2) continue;
-            s->first = w->values[value].first;
-            break;
-        }
+        find_order(w, item);
+        if (item->operation == TL_FILL && s->is_multiplied && !s->is_computed_with)
+            return tape_refuse(t, item->from,
+                               "a gradient takes this filled tile as an operand of products alone, "
+                               "for which there is no rule yet");
     }
+    return true;
 }
 
 /* A tile that is made of what lies in rows and summed along columns goes by memory: it is copied
@@ -312,8 +339,7 @@ static bool find_turned(writer *w) {
 bool writer_plan(writer *w) {
     w->cut = TAPE_NONE;
     find_live(w);
-    find_orders(w);
-    if (find_turned(w)) return false;
+    if (!find_orders(w) || find_turned(w)) return false;
     if (!find_sections(w) || w->cut != TAPE_NONE) return false;
     find_last_uses(w);
     return true;
