@@ -32,6 +32,7 @@ SKETCHES = ["chained_gemms", "gemm_bias_gelu", "row_softmax", "block_sparse"]  #
 # Lengths that have to be known before a launch, by the first word of a program's name; "": of all others.
 PINS = {"": ["--head-dim", "64"],
         "mla": ["--head-dim", "64", "--let", "d_rotary=32"],
+        "wide_values.tl": ["--head-dim", "64", "--let", "n_len=128"],
         "chained_gemms": ["--let", "k=64", "--let", "e=64"]}
 
 
