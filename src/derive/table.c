@@ -13,13 +13,28 @@ static bool names_no_element(void *context, const tl_expr *e) {
     return e->kind != TL_ELEMENT;
 }
 
+static bool has_index(const tl_axes *axes, str name) {
+    for (int i = 0; i < axes->count; i++)
+        if (str_equal(tl_axis_index(axes, i), name)) return true;
+    return false;
+}
+
+/* Does another tensor or a view have it? */
+static bool is_index_elsewhere(const tape *t, str input, str name) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
+        bool is_other = tl_is_parameter(s) && !str_equal(s->parameter.name, input);
+        if (is_other && has_index(&s->parameter.axes, name)) return true;
+        for (int i = 0; s->kind == TL_LET && i < s->let.count; i++)
+            if (has_index(&s->let.items[i].axes, name)) return true;
+    }
+    return false;
+}
+
 /* An index of its own for an axis that is gone through entry by entry. */
 static str entry_name(const tape *t, const tape_item *load, int number) {
-    const tl_axes *all = tape_output_axes(t);
     const tl_axis *axis = &tape_tensor(t, load->input)->axes.items[number];
     str name = axis->coordinate->kind == TL_NAME ? axis->coordinate->text : STR("");
-    bool is_taken = !name.length || axis->is_bare || tape_has_axis(t, load->value, name);
-    for (int i = 0; i < all->count; i++) is_taken |= str_equal(tl_axis_index(all, i), name);
+    bool is_taken = !name.length || axis->is_bare || is_index_elsewhere(t, load->input, name);
     for (int i = 0; i < load->element->item_count; i++)
         is_taken |= name.length && tl_expr_names(load->element->items[i], name);
     if (!is_taken) return name;

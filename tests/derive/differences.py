@@ -82,7 +82,7 @@ CASES = {
     "dual_chunk": (example("dual_chunk", ("let chunk = 64", "let chunk = 3")), {}),
     "window_sinks": (example("window_sinks", ("let window = 100, sinks = 4", "let window = 2, sinks = 1")), {}),
     **{name: (beside(name), {}) for name in (
-        "added_beside", "changed_logsumexp", "convolution", "delta_as_input", "element_before_copy", "element_of_copied", "element_of_diagonal", "element_of_grid", "element_of_part",
+        "added_beside", "changed_logsumexp", "convolution", "delta_as_input", "element_before_copy", "element_named_alike", "element_of_copied", "element_of_diagonal", "element_of_grid", "element_of_part",
         "element_shared", "elements", "hidden_overflow", "lse_alone", "lse_and_weights", "extremes", "filled", "length_first", "length_of_sum", "lse_changed", "merged", "norm_then_softmax", "packed",
         "rmsnorm", "row_scaled", "saved_name", "scores_given_out", "sinks", "softmax_by_walks", "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources", "view_by_table",
         "read_in_ways", "view_of_copied", "view_of_part", "view_twice", "wide_values")},
