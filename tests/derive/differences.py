@@ -84,7 +84,7 @@ CASES = {
     **{name: (beside(name), {}) for name in (
         "added_beside", "changed_logsumexp", "convolution", "delta_as_input", "element_before_copy", "element_named_alike", "element_of_copied", "element_of_diagonal", "element_of_grid", "element_of_part",
         "element_shared", "elements", "hidden_overflow", "lse_alone", "lse_and_weights", "extremes", "filled", "length_first", "length_of_sum", "lse_changed", "merged", "norm_then_softmax", "packed",
-        "rmsnorm", "row_scaled", "saved_name", "scores_given_out", "sinks", "softmax_by_walks", "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources", "view_by_table",
+        "rmsnorm", "row_scaled", "saved_name", "scores_given_out", "sinks", "softmax_by_walks", "softmax_then_norm", "start_computed", "statistic_masked", "start_of_ones", "start_value", "two_sources", "view_by_table",
         "read_in_ways", "view_of_copied", "view_of_part", "view_twice", "wide_values")},
     **{f"{name}, of gradient kernel {n}": (second(read, n), {}) for n in (1, 2) for name, read in (
         ("chained_gemms", sketch("chained_gemms")), ("gemm_bias_gelu", sketch("gemm_bias_gelu")), ("swiglu", example("swiglu")),
