@@ -4,8 +4,9 @@
     pip install . && bench/gradients.py                 the grid of docs/gradients.md
     bench/gradients.py --sketch 'mha --causal --softcap 30' --lengths 2048
 
-Times the kernels of `flashtl derive` for dQ, dK and dV in turns with FlashAttention-2's and cuDNN's backward passes in
-PyTorch's scaled_dot_product_attention, where these can say the sketch, and compares results. Queries and keys are N(0, 1).
+Times the kernels of `flashtl derive` for dQ, dK and dV, and those of `derive --fused`, in turns with FlashAttention-2's and cuDNN's
+backward passes in PyTorch's scaled_dot_product_attention, where these can say the sketch, and compares results. Queries and keys
+are N(0, 1).
 """
 import argparse
 import shlex
@@ -42,19 +43,20 @@ def in_turns(functions):
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def text_of(sketch):
+def text_of(sketch, *options):
     """The forward kernel, and those of the gradients."""
     made = subprocess.run(["flashtl", "sketch", *shlex.split(sketch)], capture_output=True, text=True, check=True).stdout
-    text = subprocess.run(["flashtl", "derive"], input=made, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["flashtl", "derive", *options], input=made, capture_output=True, text=True, check=True).stdout
     second = text.index("\nkernel ", text.index("kernel ") + 1)
     return text[:second], text[second:]
 
 
-def functions_of(forward, gradients, d, shape, causal, with_peers):
+def functions_of(forward, derived, d, shape, causal, with_peers):
     q, k, v, do = (torch.randn(*shape, device="cuda", dtype=torch.float16) for _ in range(4))
     scale = d ** -0.5
     made = forward(Q=q, K=k, V=v, scale=scale)
-    functions = {"derived": lambda: gradients(Q=q, K=k, V=v, dO=do, O=made.O, lse=made.lse, scale=scale)}
+    functions = {name: lambda gradients=gradients: gradients(Q=q, K=k, V=v, dO=do, O=made.O, lse=made.lse, scale=scale)
+                 for name, gradients in derived.items()}
     for name, backend in PEERS.items() if with_peers else ():
         leaves = [x.clone().requires_grad_() for x in (q, k, v)]
         with sdpa_kernel(backend):
@@ -63,9 +65,9 @@ def functions_of(forward, gradients, d, shape, causal, with_peers):
     return functions
 
 
-def difference(functions):
+def difference(functions, name):
     """The largest relative difference of a gradient from the first peer's."""
-    ours, theirs = functions["derived"](), functions["FA2"]()
+    ours, theirs = functions[name](), functions["FA2"]()
     pairs = zip((ours.dQ, ours.dK, ours.dV), theirs)
     return max(float((a.float() - b.float()).norm() / b.float().norm()) for a, b in pairs)
 
@@ -80,13 +82,15 @@ def main():
     print(torch.cuda.get_device_name(), torch.__version__)
     for sketch in a.sketch or ["mha --causal", "mha"]:
         forward_text, gradients_text = text_of(sketch)
+        texts = {"derived": gradients_text, "fused": text_of(sketch, "--fused")[1]}
         for d in map(int, a.head_dims.split(",")):
-            forward, gradients = (flashtl.compile(text, d=d, dv=d) for text in (forward_text, gradients_text))
+            forward = flashtl.compile(forward_text, d=d, dv=d)
+            derived = {name: flashtl.compile(text, d=d, dv=d) for name, text in texts.items()}
             for length in map(int, a.lengths.split(",")):
                 causal, heads, batch = "--causal" in sketch, WIDTH // d, max(1, TOKENS // length)
                 plain = sketch in ("mha", "mha --causal")
-                functions = functions_of(forward, gradients, d, (batch, heads, length, d), causal, plain)
-                off = f", {difference(functions):.1e} from FA2's" if plain else ""
+                functions = functions_of(forward, derived, d, (batch, heads, length, d), causal, plain)
+                off = ", " + " and ".join(f"{difference(functions, name):.1e}" for name in derived) + " from FA2's" if plain else ""
                 flops = 10 * batch * heads * length * length * d / (2 if causal else 1)
                 rates = ", ".join(f"{name} {flops / ms / 1e9:.0f}" for name, ms in in_turns(functions).items())
                 print(f"{sketch}, d {d}, {length}: {rates} TFLOPS{off}", flush=True)

@@ -105,11 +105,14 @@ FTL_API ftl_status ftl_reason(ftl_context *context, const ftl_source *source,
 /* Derives a sketch's gradients: a program of sketches, the forward pass (with what the gradients
  * need of it as further Outputs) first, then kernels that take the gradient dY of each Output Y and
  * give out the gradient dX of each Input X. 'of' names 'of_count' Inputs; 0: all tensors of numbers
- * that are copied as they are. '*out' is the caller's to free. OK, REJECTED (what has no gradient
- * is said, with its place), INVALID_ARGUMENT, NO_MEMORY.
+ * that are copied as they are. 'is_fused': of two kernels that would compute the same products,
+ * each walking the blocks that the other's tiles are, one is made, which adds the other's gradients
+ * up in memory: fewer products, but sums in no order. '*out' is the caller's to free. OK, REJECTED
+ * (what has no gradient, or that nothing can be fused, is said, with its place), INVALID_ARGUMENT,
+ * NO_MEMORY.
  */
 FTL_API ftl_status ftl_derive(ftl_context *context, const ftl_source *source, const char *const *of,
-                              int32_t of_count, char **out);
+                              int32_t of_count, bool is_fused, char **out);
 
 /* Explains: for a sketch each decision, its numbers and what lost; for TL Code (then only
  * options->gpu counts) its memory by tile, its registers and what each Wait does. Statuses as

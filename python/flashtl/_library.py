@@ -104,11 +104,12 @@ def sketch(operator, **settings):
     return text_of("ftl_sketch", str(operator).encode(), list_of_settings, len(chosen))
 
 
-def derive(text, *, of=(), name="<sketch>"):
+def derive(text, *, of=(), fused=False, name="<sketch>"):
     """The program of a sketch's gradients: the sketch, with what they need of it as further Outputs, and after it kernels that take
-    the gradient dY of each Output Y and give dX for each Input X, or for those of 'of' alone."""
+    the gradient dY of each Output Y and give dX for each Input X, or for those of 'of' alone. 'fused' makes one kernel of two that
+    compute the same products, and adds up gradients in memory, in no order."""
     chosen = [of] if isinstance(of, str) else list(of)
-    return text_of("ftl_derive", c.byref(source(name, text)), (c.c_char_p * len(chosen))(*(one.encode() for one in chosen)), len(chosen))
+    return text_of("ftl_derive", c.byref(source(name, text)), (c.c_char_p * len(chosen))(*(one.encode() for one in chosen)), len(chosen), bool(fused))
 
 
 def gpus():

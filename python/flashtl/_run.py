@@ -84,8 +84,8 @@ def tensor_shape(product, tensor, known):
 
 
 def begins_at_zero(product, tensor):
-    """Is what is passed on a sum, or kept where nothing is written, for one of the kernels?"""
-    return any(own.tensors[tensor.name].begins_at_zero for own in product.plans if tensor.name in own.tensors)
+    """Is what is passed on a sum, or kept where nothing is written, for the first kernel that has it?"""
+    return next(own.tensors[tensor.name].begins_at_zero for own in product.plans if tensor.name in own.tensors)
 
 
 def kernel_arguments(plan, arrays, numbers):

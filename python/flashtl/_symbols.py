@@ -236,6 +236,32 @@ def power(a, b):
     raise FunctionError("a power has a whole exponent from 1 to 8, or 0.5, or a base that is a number above 0")
 
 
+NEUTRAL = {"*": 1.0, "+": 0.0, "-": 0.0}
+
+
+def in_parts(x):
+    """(a score, the operation, what is no score), of x that is one of these; or None."""
+    for at in (0, 1) if x.op in NEUTRAL else ():
+        score, term = x.args[at], x.args[1 - at]
+        if score.is_tile and not term.is_tile and not (at and x.op == "-") and not is_constant(term, math.inf):
+            return score, x.op, term
+    return None
+
+
+def joined(condition, a, b):
+    """A choice between two forms of one score, or of one and the score itself, whose factors or terms differ: the score by a factor, or with
+    a term, that the condition chooses. One tile then, in place of two. None: they are other things."""
+    parts = None if condition.is_tile else in_parts(a) or in_parts(b)
+    if parts is None:
+        return None
+    score, op, _ = parts
+    terms = [(score, op, symbol(NEUTRAL[op])) if x is score else in_parts(x) for x in (a, b)]
+    if any(one is None or one[0] is not score or one[1] != op for one in terms):
+        return None
+    chosen = where(condition, terms[0][2], terms[1][2])
+    return None if chosen.is_tile else arithmetic(op)(score, chosen)
+
+
 def where(condition, a, b):
     condition, a, b = as_bool(symbol(condition)), symbol(a), symbol(b)
     if is_constant(condition):
@@ -243,6 +269,9 @@ def where(condition, a, b):
     if a.kind == b.kind == "bool":
         return (condition & a) | (inverse(condition) & b)
     a, b = as_number(a), as_number(b)
+    found = joined(condition, a, b)
+    if found is not None:
+        return found
     kind = "real" if "real" in (a.kind, b.kind) else "int"
     # Kernels have no expression that chooses by or from places of the grid and of the tile together; a Mask of a tile does.
     return Symbol("select", kind, (condition, a, b), is_tile={True, False} <= sides((condition, a, b)))

@@ -166,8 +166,10 @@ class Text:
         return self.tiles[id(root)]
 
     def is_in_scale(self, x, start):
-        """Whether x is the score by a number, and nothing else uses the score: the scale has it in it, then."""
-        if x.op not in ("*", "/") or x.args[0] is not start or not is_constant(x.args[1]) or not self.is_used_once:
+        """Whether x is the score by what is no tile, and nothing else uses the score: the scale has it in it, then."""
+        is_number = x.op in ("*", "/") and is_constant(x.args[1])
+        is_chosen = x.op == "*" and x.args[1].op == "select" and not x.args[1].is_tile
+        if not (is_number or is_chosen) or x.args[0] is not start or not self.is_used_once:
             return False
         self.scale = f"scale{x.op}{self.expression(x.args[1], SIGN)}"
         self.tiles[id(x)] = "S"

@@ -65,6 +65,19 @@ def inputs(q_len=20, kv_len=30):
 
 
 class Results(Case):
+    def test_fused_gradients(self):
+        given = {name: random(1, 2, 40, 16, seed=seed) for seed, name in enumerate(("Q", "K", "V"), 1)}
+        found = []
+        for fused in (False, True):
+            text = flashtl.derive(flashtl.sketch("mha", causal=True), fused=fused)
+            self.assertEqual("and accumulate dQ_sum" in text, fused)
+            second = text.index("\nkernel ", text.index("kernel ") + 1)
+            forward, gradients = (flashtl.compile(part, d=16, dv=16) for part in (text[:second], text[second:]))
+            made = forward(**given, scale=0.3)
+            found.append(gradients(**given, dO=random(1, 2, 40, 16, seed=4), O=made.O, lse=made.lse, scale=0.3))
+        for name in ("dQ", "dK", "dV"):
+            self.close(found[1][name], found[0][name], 1e-3)
+
     def test_outputs_by_name_and_place(self):
         given = inputs()
         program = flashtl.compile(ATTENTION)

@@ -102,6 +102,14 @@ def checkerboard(score, b, h, q, kv):
     return np.where(abs(kv - q) % 2 == 1, score * 0.5, np.where(abs(kv - q) % 3 == 0, score * 2.0, score))
 
 
+def sloped_after(score, b, h, q, kv):
+    return np.where(kv > q, score - 0.01 * kv, score - SLOPES[2])
+
+
+def scaled_heads(score, b, h, q, kv):
+    return np.where(h == 1, score, score * 0.5)
+
+
 def tanh_of_both(score, b, h, q, kv):
     return np.tanh(score) + np.tanh((q - kv) * 0.1) * score
 
@@ -125,7 +133,7 @@ def many(score, b, h, q, kv):
 
 
 MASKS = [causal, sliding_window, dilated_window, prefix_lm, documents, within_documents, natten, global_tokens, checked, shifted_causal, window_of_heads]
-SCORES = [alibi, alibi_of_some_heads, alibi_by_formula, soft_cap, relative, relative_table, pair_bias, checkerboard, tanh_of_both, causal_score, added_infinity,
+SCORES = [alibi, alibi_of_some_heads, alibi_by_formula, soft_cap, relative, relative_table, pair_bias, checkerboard, sloped_after, scaled_heads, tanh_of_both, causal_score, added_infinity,
           leaky, many]
 
 
@@ -218,6 +226,15 @@ class Kernels(Case):
 
 
 class Texts(Case):
+    def test_choices_of_terms(self):
+        self.assertEqual(statements(flashtl.sketch_of(checkerboard)),
+                         ["Compute Multiply S, scale*select(abs(kv - q) % 2 == 1, 0.5, select(abs(kv - q) % 3 == 0, 2.0, 1.0)) and get S"])
+        self.assertEqual(statements(flashtl.sketch_of(lambda s, b, h, q, kv: np.where(q > kv, s, s - kv))),
+                         ["Compute Multiply S, scale and get S", "Compute Subtract S, select(q > kv, 0.0, kv) and get S"])
+        for kept in (lambda s, b, h, q, kv: np.where(q > kv, kv - s, s), lambda s, b, h, q, kv: np.where(s > 0, s, s * 0.5),
+                     lambda s, b, h, q, kv: np.where(q > kv, s + 1, s * 2)):
+            self.assertIn("Mask", flashtl.sketch_of(kept))
+
     def test_text(self):
         text = flashtl.sketch_of(soft_cap, documents, return_lse=True)
         self.assertEqual(statements(text), ["Compute Multiply S, scale/20.0 and get S", "Compute Tanh S and get S",

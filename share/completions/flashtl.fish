@@ -57,6 +57,7 @@ complete -c flashtl -n '__fish_seen_subcommand_from reason think build explain v
 complete -c flashtl -n '__fish_seen_subcommand_from reason think build explain view verify run emulate bench tune' -l let -r -f -d 'pin a decision or give a length: BN=64'
 complete -c flashtl -n '__fish_seen_subcommand_from reason think build explain view verify run bench tune' -l measured -r -F -a 'none' -d 'decisions that '\''flashtl tune'\'' wrote, instead of those shipped'
 complete -c flashtl -n '__fish_seen_subcommand_from derive' -l of -r -f -d 'the Inputs whose gradients are made; else of all'
+complete -c flashtl -n '__fish_seen_subcommand_from derive' -l fused -d 'one kernel of two that compute the same products; it adds gradients up in memory, in no order'
 complete -c flashtl -n '__fish_seen_subcommand_from reason' -l print-after -r -f -d 'stop after a pass of the reasoner'
 complete -c flashtl -n '__fish_seen_subcommand_from translate' -l to -r -f -a 'cuda cute' -d 'how instructions are written: plain CUDA, or with CuTe'
 complete -c flashtl -n '__fish_seen_subcommand_from build' -l name -r -f -d 'what files and symbol are called; else by what was asked for: gqa_a100_causal_d128'

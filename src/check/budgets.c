@@ -5,7 +5,7 @@
 enum {
     REGISTER_BYTES = 4,
     OVERHEAD_REGISTERS = 24, /* addresses, loop counters, fragments on their way: at the least */
-    WARPGROUP_OVERHEAD_REGISTERS = 20, /* products take addresses, not fragments */
+    WARPGROUP_OVERHEAD_REGISTERS = 16, /* products take addresses, not fragments */
     ESTIMATE_REGISTERS = 40,           /* the same, as kernels of this class have it */
     LIVE_WORDS = MODEL_TILES_MAX / 64,
     BARRIERS_PER_SLOT = 2, /* full and empty */

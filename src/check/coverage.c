@@ -48,8 +48,8 @@ static void find_walked(machine *mc) {
  * be gone when its block has ended.
  */
 static machine_origin mask_origin(machine *mc, machine_process *p, const model_step *step) {
-    machine_origin origin = {0};
     const tl_place *place = &step->statement->compute.place;
+    machine_origin origin = {.walked = ends_walked(p, place)};
     const model_tile *tile = &mc->model->tiles[step->reads[0].tile];
     for (int k = 0; k < tile->axis_count && k < place->count; k++) {
         const tl_spot *spot = &place->items[k];
@@ -97,8 +97,9 @@ static int64_t next_gap(const machine_contents *channel, int axis, int64_t exten
  */
 static bool is_empty(machine *mc, machine_process *p, int tile, const model_step *loader) {
     int64_t length;
+    machine_origin here = {.walked = p->tile_number};
     for (int k = 0; k < mc->model->tiles[tile].axis_count; k++)
-        if (ends_length(mc, p, tile, k, &length) && length <= 0) return true;
+        if (ends_length(mc, &here, tile, k, &length) && length <= 0) return true;
     const tl_copy *c = &loader->statement->copy;
     const tl_symbol *tensor =
         c->from == TL_GLOBAL ? c->what->symbol : mc->model->tiles[tile].symbol;
@@ -115,8 +116,9 @@ static void judge_axis(machine *mc, int tile, int axis) {
     machine_process *p = &mc->processes[0];
     int64_t length, end = 0;
     const model_step *loader = mc->loaders[tile];
+    machine_origin here = {.walked = p->tile_number};
     if (!loader || channel->generations.count > GENERATIONS_MAX ||
-        !ends_length(mc, p, tile, axis, &length) || is_empty(mc, p, tile, loader))
+        !ends_length(mc, &here, tile, axis, &length) || is_empty(mc, p, tile, loader))
         return;
     for (int g = 0; g < channel->generations.count; g++) {
         if (!channel->generations.items[g].origin.known[axis]) return;

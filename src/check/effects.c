@@ -97,6 +97,7 @@ static void merge_origin(const machine *mc, const model_step *step, const model_
         int i = use->axes[k];
         if (i < 0 || !origin->known[i] || into->known[k]) continue;
         into->known[k] = true;
+        into->walked = origin->walked;
         into->at[k] = origin->at[i];
     }
 }
@@ -104,7 +105,7 @@ static void merge_origin(const machine *mc, const model_step *step, const model_
 /* --- the actions ------------------------------------------------------------------------------ */
 
 static machine_origin origin_of_load(machine *mc, machine_process *p, const model_step *step) {
-    machine_origin origin = {0};
+    machine_origin origin = {.walked = ends_walked(p, &step->statement->copy.place)};
     const model_tile *tile = &mc->model->tiles[step->target.tile];
     for (int k = 0; k < tile->axis_count; k++) {
         const tl_spot *spot = step->origins[k];
@@ -246,7 +247,9 @@ static void write_origin(machine *mc, machine_process *p, const model_step *step
     }
     if (step->accumulates) {
         for (int k = 0; k < MODEL_AXES_MAX; k++) {
-            if (origin.known[k]) r->origin.known[k] = true, r->origin.at[k] = origin.at[k];
+            if (origin.known[k])
+                r->origin.known[k] = true, r->origin.at[k] = origin.at[k],
+                r->origin.walked = origin.walked;
         }
     } else {
         r->origin = origin;

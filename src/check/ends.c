@@ -5,18 +5,22 @@
 
 /* --- where the end is ------------------------------------------------------------------------- */
 
-bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length) {
+int ends_walked(const machine_process *p, const tl_place *place) {
+    return p->tile_number + tl_place_is_of_next(place);
+}
+
+bool ends_length(machine *mc, const machine_origin *origin, int tile, int axis, int64_t *length) {
     int id = mc->model->tiles[tile].axes[axis].id;
     const tl_symbol *symbol = id >= 0 ? mc->model->axis_symbols[id] : NULL;
-    return symbol && symbol->extent && extents_integer(p->values, symbol->extent, length);
+    return symbol && symbol->extent &&
+           extents_integer(mc->tiles[origin->walked], symbol->extent, length);
 }
 
 /* Do the tile's elements lie partly past the end of the axis? */
-static bool ends_reach(machine *mc, machine_process *p, int tile, int axis,
-                       const machine_origin *origin) {
+static bool ends_reach(machine *mc, int tile, int axis, const machine_origin *origin) {
     int64_t length, extent = mc->model->tiles[tile].axes[axis].extent;
     if (!origin->known[axis] || !extent) return false;
-    return ends_length(mc, p, tile, axis, &length) && origin->at[axis] + extent > length;
+    return ends_length(mc, origin, tile, axis, &length) && origin->at[axis] + extent > length;
 }
 
 /* --- masks ------------------------------------------------------------------------------------ */
@@ -86,7 +90,7 @@ bool ends_masked(machine *mc, machine_process *p, const model_step *mask,
             int64_t length;
             c.from[k] = origin->known[k] ? origin->at[k] : 0;
             c.to[k] = c.from[k] + tile->axes[k].extent - 1;
-            if (ends_length(mc, p, mask->reads[0].tile, k, &length) && c.to[k] >= length) {
+            if (ends_length(mc, origin, mask->reads[0].tile, k, &length) && c.to[k] >= length) {
                 c.to[k] = length - 1;
             }
         }
@@ -221,10 +225,10 @@ static holds_value mask_value(judged *j) {
 
 static holds_value masked_end(judged *j, int axis, holds_value before) {
     const machine_origin *origin = j->origins[0];
-    if (!origin || !ends_reach(j->mc, j->p, j->step->reads[0].tile, axis, origin)) return before;
+    if (!origin || !ends_reach(j->mc, j->step->reads[0].tile, axis, origin)) return before;
     holds_value value = mask_value(j);
     int64_t length = 0, extent = j->mc->model->tiles[j->step->reads[0].tile].axes[axis].extent;
-    ends_length(j->mc, j->p, j->step->reads[0].tile, axis, &length);
+    ends_length(j->mc, origin, j->step->reads[0].tile, axis, &length);
     int64_t begin = length > origin->at[axis] ? length : origin->at[axis];
     bool all = ends_masked(j->mc, j->p, j->step, origin, axis, begin, origin->at[axis] + extent);
     return all ? value : holds_either(before, value);
@@ -354,7 +358,7 @@ int ends_compute(machine *mc, machine_process *p, const model_step *step,
     }
     if (!j.made->is_known) make(&j, before);
     const machine_wrong *wrong = &j.made->wrong;
-    if (wrong->use && ends_reach(mc, p, step->reads[0].tile, wrong->reach, origins[0]))
+    if (wrong->use && ends_reach(mc, step->reads[0].tile, wrong->reach, origins[0]))
         report(mc, step, wrong);
     return j.made->after;
 }

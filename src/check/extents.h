@@ -31,6 +31,7 @@ typedef struct extents_variable {
      * their text, and of a stretch only the length counts.
      */
     int uses, indexing, starting;
+    bool is_of_tile; /* an element that another tile of the grid has another one of */
     int64_t *candidates;
     int candidate_count, combined_count; /* of the latter, all combinations are tried */
 } extents_variable;
@@ -85,6 +86,7 @@ extents *extents_choose(arena *memory, const model *m);
 typedef struct extents_values {
     const extents *extents;
     const extents_run *run;
+    const extents_run *elements;      /* of the tile: those that differ from tile to tile */
     tl_values names, others;          /* the latter: of what this kernel's runs do not choose */
     int tile, tiles;                  /* the tile that the block is at, and how many it walks */
     struct extents_values *following; /* the values in the next tile, for next(...); or NULL */
@@ -92,7 +94,9 @@ typedef struct extents_values {
 
 extents_values *extents_values_new(arena *memory, const extents *x);
 void extents_values_start(extents_values *v, const extents_run *run);
-/* In another tile of the block's walk, indices of the grid have other values. */
+/* In another tile of the block's walk, indices of the grid have other values, and so have elements
+ * of tables that go by them.
+ */
 void extents_values_start_tile(extents_values *v, const extents_run *run, int tile, int tiles);
 void extents_values_take(extents_values *v, const extents_values *from, extents_values *following);
 /* False when the value is not known or no integer. */

@@ -37,7 +37,7 @@ static void copy(tl_values *to, const tl_values *from, size_t count) {
 
 void extents_values_start(extents_values *v, const extents_run *run) {
     size_t count = (size_t)v->extents->model->kernel->symbol_count;
-    v->run = run;
+    v->run = v->elements = run;
     v->tile = 0;
     v->tiles = 1;
     copy(&v->names, &v->others, count);
@@ -61,10 +61,37 @@ static void evaluate_lets(extents_values *v) {
     }
 }
 
+/* Of two runs: are lengths alike? Are elements that go by the tile? */
+static bool is_alike(const extents *x, const extents_run *a, const extents_run *b, bool of_tile) {
+    for (int i = 0; i < x->variable_count; i++) {
+        const extents_variable *variable = &x->variables[i];
+        bool is_meant = variable->is_of_tile == of_tile && !variable->walk;
+        if (is_meant && a->values[i] != b->values[i]) return false;
+    }
+    return true;
+}
+
+/* The run that another tile has its elements from: one of those at the same lengths, each run's
+ * tiles those that come after it.
+ */
+static const extents_run *elements_of(const extents *x, const extents_run *run, int tile) {
+    const extents_run *found = run;
+    bool is_one = run >= x->runs && run < x->runs + x->run_count;
+    int own = is_one ? (int)(run - x->runs) : 0;
+    for (int n = 1, seen = 0; n <= x->run_count && seen < tile; n++) {
+        const extents_run *other = &x->runs[(own + n) % x->run_count];
+        if (!is_alike(x, run, other, false) || is_alike(x, found, other, true)) continue;
+        found = other;
+        seen++;
+    }
+    return found;
+}
+
 void extents_values_start_tile(extents_values *v, const extents_run *run, int tile, int tiles) {
     extents_values_start(v, run);
     v->tile = tile;
     v->tiles = tiles;
+    v->elements = elements_of(v->extents, run, tile);
     for (int i = 0; i < v->extents->variable_count; i++) {
         const extents_variable *variable = &v->extents->variables[i];
         int64_t count;
@@ -76,6 +103,7 @@ void extents_values_start_tile(extents_values *v, const extents_run *run, int ti
 
 void extents_values_take(extents_values *v, const extents_values *from, extents_values *following) {
     v->run = from->run;
+    v->elements = from->elements;
     v->tile = from->tile;
     v->tiles = from->tiles;
     v->following = following;
@@ -113,7 +141,10 @@ static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     if (!e->symbol || e->kind != TL_ELEMENT || e->space == TL_REGISTER || e->space == TL_SHARED)
         return false;
     const extents_variable *own = extents_variable_of(v->extents, e);
-    if (own) return give(out, v->run->values[own - v->extents->variables]);
+    if (own) {
+        const extents_run *run = own->is_of_tile ? v->elements : v->run;
+        return give(out, run->values[own - v->extents->variables]);
+    }
     const extents_table *table = extents_table_of(v->extents, e);
     int64_t value;
     if (table) return extents_table_value(v, table, e, &value) && give(out, value);

@@ -21,7 +21,8 @@ typedef struct machine_held {
 typedef struct machine_origin {
     int64_t at[MODEL_AXES_MAX];
     bool known[MODEL_AXES_MAX];
-    int held; /* a number of machine.helds; 0: nothing is known */
+    int walked; /* the tile of the walk that it is of */
+    int held;   /* a number of machine.helds; 0: nothing is known */
 } machine_origin;
 
 /* One generation of a channel. */
@@ -150,8 +151,10 @@ events_finding *machine_report(machine *mc, events_fault fault, const tl_stateme
 void machine_trace(machine *mc, machine_process *p, events_kind kind, int tile, int cursor,
                    int64_t generation);
 
-/* The length of a tile's axis in this run; false when it is not known. */
-bool ends_length(machine *mc, machine_process *p, int tile, int axis, int64_t *length);
+/* The length of a tile's axis where that lies, in this run; false when it is not known. */
+bool ends_length(machine *mc, const machine_origin *origin, int tile, int axis, int64_t *length);
+/* Of a place: the tile of the walk that it is one of. */
+int ends_walked(const machine_process *p, const tl_place *place);
 /* Does the condition of a Mask hold for all elements of its tile whose index on 'axis' is one of
  * [begin, end), in all rows or columns that exist?
  */

@@ -82,9 +82,6 @@ static void check_copy_atom(types *t, const tl_statement *s) {
         return;
     }
     check_way(t, s, copy->atom, atom->is_async, copy->is_async);
-    /* None that is in the table adds. */
-    if (copy->to == TL_GLOBAL && copy->target_kind == TL_ACCUMULATE)
-        fail(t, DIAG_ATOM_ADDS, s->range, copy->atom, STR(""), STR(""));
     need_feature(t, atom->feature, s->range, copy->atom);
 }
 

@@ -92,8 +92,19 @@ static void grow_older(unsigned char *age) {
     if (*age == SINCE_NOW) *age = SINCE_EARLIER;
 }
 
-static void meet(const ways *w, unsigned char *state) {
+/* Who waits for one another at a tile's barrier: all of the role, or those that share its rows. */
+typedef enum scope { SCOPE_ROLE, SCOPE_EXECUTOR, SCOPE_WARP } scope;
+
+static scope scope_of(const ways *w, int tile) {
+    const model_tile *t = &w->model->tiles[tile];
+    bool is_own_rows = w->model->is_async && w->role->executors > 1 && t->is_shared_out;
+    return !is_own_rows ? SCOPE_ROLE : t->is_by_warps ? SCOPE_WARP : SCOPE_EXECUTOR;
+}
+
+/* At a tile's barrier, which says nothing of tiles that more threads share. */
+static void meet(const ways *w, unsigned char *state, int at) {
     for (int t = 0; t < w->model->tile_count; t++) {
+        if (scope_of(w, t) < scope_of(w, at)) continue;
         if (w->at.last_release[t] >= 0) grow_older(&state[w->at.last_release[t]]);
         if (!is_own(w, t)) continue;
         slot *slots = slots_of(w, state, t);
@@ -157,7 +168,7 @@ static void fill(ways *w, unsigned char *state, const events_record *e) {
     const model_tile *t = &w->model->tiles[tile];
     decision *d = &w->decisions[step];
     if (!d->barrier && was_released_lately(w, state, tile)) need(w, &d->barrier);
-    if (d->barrier) meet(w, state);
+    if (d->barrier) meet(w, state, tile);
     note_slot(w, state, step, tile);
     bool commits = w->role->steps[step].commits > 0;
     if (commits) commit(w, state);
@@ -196,7 +207,7 @@ static int wait(ways *w, unsigned char *state, const events_record *run) {
     }
     if (needs_block && !d->barrier) need(w, &d->barrier);
     if (needs_warp && !d->barrier && !d->warp) need(w, &d->warp);
-    if (d->barrier) meet(w, state);
+    if (d->barrier) meet(w, state, run[count - 1].tile);
     return count;
 }
 

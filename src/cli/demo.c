@@ -170,7 +170,8 @@ static int make_gradients(cli *c, ftl_runtime *runtime, cli_request *request, co
 static int show_gradients(cli *c, ftl_runtime *runtime, const cli_request *request) {
     cli_request gradients = *request;
     char *text = NULL;
-    int exit_status = cli_finish(c, ftl_derive(c->context, &request->source, NULL, 0, &text));
+    int exit_status =
+        cli_finish(c, ftl_derive(c->context, &request->source, NULL, 0, false, &text));
     if (exit_status) return exit_status;
     gradients.source = (ftl_source){"gradients", text, strlen(text)};
     gradients.family[0] = 0;

@@ -6,8 +6,8 @@ int cli_run_DERIVE(cli *c) {
     char *text = NULL;
     int exit_status = request_open(c, &r);
     if (!exit_status) {
-        ftl_status status =
-            ftl_derive(c->context, &r.source, c->options.of.items, c->options.of.count, &text);
+        ftl_status status = ftl_derive(c->context, &r.source, c->options.of.items,
+                                       c->options.of.count, c->options.fused, &text);
         exit_status = cli_finish(c, status);
     }
     request_done(&r);

@@ -10,6 +10,7 @@ typedef struct derive_arguments {
     const ftl_source *source;
     const char *const *of;
     int32_t of_count;
+    bool is_fused;
     text_buffer out;
 } derive_arguments;
 
@@ -46,15 +47,15 @@ static ftl_status derive(ftl_context *context, void *arguments) {
     for (int32_t i = 0; i < a->of_count; i++) of[i] = str_from(a->of[i]);
     text_buffer text;
     text_init_in(&text, memory);
-    bool is_derived =
-        tl_infer_axes(program->first, memory, &context->diags) &&
-        derive_gradients(program->first, of, a->of_count, memory, &context->diags, &text);
+    const derive_request request = {of, a->of_count, a->is_fused};
+    bool is_derived = tl_infer_axes(program->first, memory, &context->diags) &&
+                      derive_gradients(program->first, &request, memory, &context->diags, &text);
     if (!is_derived) return compile_verdict(context);
     return hand_over(context, a, (str){text.data, text.length});
 }
 
 ftl_status ftl_derive(ftl_context *context, const ftl_source *source, const char *const *of,
-                      int32_t of_count, char **out) {
+                      int32_t of_count, bool is_fused, char **out) {
     NEEDS(context);
     NEEDS(source);
     NEEDS(out);
@@ -62,7 +63,7 @@ ftl_status ftl_derive(ftl_context *context, const ftl_source *source, const char
     if (!compile_is_list(of, of_count))
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
                                 "the list of Inputs is null, or an entry");
-    derive_arguments a = {source, of, of_count, {0}};
+    derive_arguments a = {source, of, of_count, is_fused, {0}};
     text_init(&a.out, TL_SOURCE_BYTES_MAX);
     return compile_to_text(context, derive, &a, &a.out, out);
 }

@@ -173,6 +173,7 @@ static const char *write_maps(ftl_launch *launch, const emulate_pointer *pointer
         emulate_tensor_map map = {.buffer = m->is_empty ? zeros : m->tensor,
                                   .byte_offset = m->is_empty ? 0 : pointers[m->tensor].byte_offset,
                                   .element_bytes = (uint32_t)ftl_type_bytes(m->type),
+                                  .is_f32 = m->type == FTL_F32,
                                   .rank = (uint32_t)m->rank,
                                   .swizzle_bytes = (uint32_t)m->swizzle_bytes};
         for (int32_t k = 0; k < m->rank; k++) {

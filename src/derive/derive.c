@@ -1,34 +1,10 @@
 #include "derive/derive.h"
 
-#include "derive/write.h"
+#include "derive/derivation.h"
 
 #include <string.h>
 
 /* --- which kernels ---------------------------------------------------------------------------- */
-
-/* Gradients that walk the same axis, in one kernel; delta alone, where it takes a walk of its own.
- */
-typedef struct group {
-    str walk;
-    LIST(int) loads;
-    bool takes_rows;
-    bool gives_delta; /* for those after it, too */
-    bool is_delta_alone;
-    bool is_by_entries; /* of a table: it has tiles for each entry */
-    LIST(int) gives;    /* items: sums that others take */
-    bool *takes;        /* by item */
-    bool uses_delta;
-    int level; /* of one that gives sums: it takes those of lower levels */
-    bool is_written;
-} group;
-
-typedef struct derivation {
-    tape tape;
-    LIST(str) tiled; /* axes that blocks divide: of the Outputs' matrices, and the walked ones */
-    LIST(group) groups;
-    bool *reads_sum;
-    text_buffer *out;
-} derivation;
 
 static void add_tiled(derivation *d, str axis) {
     for (int i = 0; i < d->tiled.count; i++)
@@ -72,7 +48,7 @@ static void find_walk(derivation *d, int at, str *walk, bool *takes_rows) {
 }
 
 /* Are both made of the same blocks? */
-static bool has_same_blocks(const derivation *d, int a, int b) {
+bool derivation_has_same_blocks(const derivation *d, int a, int b) {
     for (int i = 0; i < d->tiled.count; i++)
         if (tape_has_axis(&d->tape, a, d->tiled.items[i]) !=
             tape_has_axis(&d->tape, b, d->tiled.items[i]))
@@ -86,7 +62,8 @@ static group *group_of(derivation *d, str walk, int of, unsigned tables) {
         group *g = &d->groups.items[i];
         int first = g->loads.count ? d->tape.items.items[g->loads.items[0]].value : d->tape.delta;
         bool is_one_tile = !g->is_delta_alone && !tables && !g->is_by_entries;
-        if (is_one_tile && str_equal(g->walk, walk) && has_same_blocks(d, first, of)) return g;
+        if (is_one_tile && str_equal(g->walk, walk) && derivation_has_same_blocks(d, first, of))
+            return g;
     }
     group made = {.walk = walk, .is_by_entries = tables != 0};
     list_push(d->tape.memory, &d->groups, made);
@@ -144,7 +121,8 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
     return true;
 }
 
-static int first_value(const derivation *d, const group *g) {
+int derivation_value(const derivation *d, const group *g) {
+    if (g->starts.count) return d->tape.items.items[g->starts.items[0]].value;
     return g->loads.count ? d->tape.items.items[g->loads.items[0]].value : d->tape.delta;
 }
 
@@ -162,8 +140,9 @@ static void join_vectors(derivation *d) {
         group *g = &d->groups.items[i], *with = NULL;
         for (int k = 0; k < d->groups.count && is_of_vectors(d, g) && !with; k++) {
             group *other = &d->groups.items[k];
-            bool is_like = !is_of_vectors(d, other) && !other->is_by_entries &&
-                           has_same_blocks(d, first_value(d, other), first_value(d, g));
+            bool is_like =
+                !is_of_vectors(d, other) && !other->is_by_entries &&
+                derivation_has_same_blocks(d, derivation_value(d, other), derivation_value(d, g));
             if (is_like) with = other;
         }
         if (!with) continue;
@@ -189,6 +168,11 @@ static bool is_elsewhere(const derivation *d, const group *g, const tape_item *l
     return false;
 }
 
+str derivation_input(const derivation *d, const tape_item *load) {
+    str whole = share_whole(&d->tape, load); /* "dK" */
+    return (str){whole.data + 1, whole.length - 1};
+}
+
 static str kernel_name(const derivation *d, const group *g) {
     const tape *t = &d->tape;
     int number = 1; /* among those that give sums */
@@ -197,22 +181,22 @@ static str kernel_name(const derivation *d, const group *g) {
     if (g->gives.count)
         return str_format(t->memory, number > 1 ? "%.*s_sums_%d" : "%.*s_sums",
                           STR_ARGS(t->kernel->name), number);
-    str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name),
-                          g->loads.count ? "gradient" : "delta");
+    const char *does = g->loads.count ? "gradient" : g->gives_delta ? "delta" : "start";
+    str name = str_format(t->memory, "%.*s_%s", STR_ARGS(t->kernel->name), does);
+    for (int i = 0; i < g->fused.count; i++)
+        name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(g->fused.items[i]));
     for (int i = 0; i < g->loads.count; i++) {
         const tape_item *load = &t->items.items[g->loads.items[i]];
         bool is_named = false;
         for (int k = 0; k < i && !is_elsewhere(d, g, load); k++)
             is_named |= is_of_same(&t->items.items[g->loads.items[k]], load);
-        str whole = share_whole(t, load), own = {whole.data + 1, whole.length - 1}; /* of "dK" */
-        if (!is_named)
-            name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name),
-                              STR_ARGS(is_elsewhere(d, g, load) ? load->tensor : own));
+        str own = is_elsewhere(d, g, load) ? load->tensor : derivation_input(d, load);
+        if (!is_named) name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(own));
     }
     return name;
 }
 
-static write_kernel kernel_of(const derivation *d, const group *g) {
+write_kernel derivation_kernel(const derivation *d, const group *g) {
     const tape *t = &d->tape;
     str *tiled = arena_array(t->memory, str, d->tiled.count + 1);
     bool *is_part = arena_array(t->memory, bool, g->loads.count + 1);
@@ -226,6 +210,10 @@ static write_kernel kernel_of(const derivation *d, const group *g) {
                       .tiled = tiled,
                       .gives = g->gives.items,
                       .give_count = g->gives.count,
+                      .adds = g->adds.items,
+                      .add_count = g->adds.count,
+                      .starts = g->starts.items,
+                      .start_count = g->starts.count,
                       .takes = g->takes,
                       .gives_delta = g->gives_delta,
                       .takes_delta = d->groups.items[0].gives_delta && !g->gives_delta};
@@ -242,7 +230,7 @@ static write_kernel kernel_of(const derivation *d, const group *g) {
 
 static bool write_group(derivation *d, const group *g) {
     tape *t = &d->tape;
-    write_kernel k = kernel_of(d, g);
+    write_kernel k = derivation_kernel(d, g);
     if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
     for (int i = 0; i < g->loads.count; i++) {
         const tape_item *load = &t->items.items[g->loads.items[i]];
@@ -253,10 +241,16 @@ static bool write_group(derivation *d, const group *g) {
 
 /* --- sums that take kernels of their own ------------------------------------------------------ */
 
+static bool has(const int *items, int count, int item) {
+    for (int i = 0; i < count; i++)
+        if (items[i] == item) return true;
+    return false;
+}
+
 static group *giver_of(derivation *d, int item) {
-    for (int i = 0; i < d->groups.count; i++)
-        for (int k = 0; k < d->groups.items[i].gives.count; k++)
-            if (d->groups.items[i].gives.items[k] == item) return &d->groups.items[i];
+    for (group *g = d->groups.items; g != d->groups.items + d->groups.count; g++)
+        if (has(g->gives.items, g->gives.count, item) || has(g->adds.items, g->adds.count, item))
+            return g;
     return NULL;
 }
 
@@ -269,7 +263,7 @@ static bool is_cut_named(const tape *t, str name) {
     return false;
 }
 
-static bool add_cut(derivation *d, int item) {
+bool derivation_cut(derivation *d, int item) {
     tape *t = &d->tape;
     const tape_value *v = &t->values.items[t->items.items[item].value];
     for (int i = 0; i < v->axis_count; i++)
@@ -289,6 +283,12 @@ static bool add_cut(derivation *d, int item) {
         wanted = str_copy_z(t->memory, str_format(t->memory, "%.*s_%d", STR_ARGS(base), n));
     tape_cut cut = {item, name};
     list_push(t->memory, &t->cuts, cut);
+    return true;
+}
+
+static bool add_cut(derivation *d, int item) {
+    tape *t = &d->tape;
+    if (!derivation_cut(d, item)) return false;
     group g = {.walk = t->items.items[item].over};
     list_push(t->memory, &g.gives, item);
     list_push(t->memory, &d->groups, g);
@@ -302,7 +302,7 @@ static bool plan_groups(derivation *d) {
         bool *takes = arena_array(t->memory, bool, t->items.count);
         d->groups.items[i].takes = takes;
         for (;;) {
-            write_kernel k = kernel_of(d, &d->groups.items[i]);
+            write_kernel k = derivation_kernel(d, &d->groups.items[i]);
             write_needs needs;
             bool is_possible = write_is_possible(t, &k, &needs);
             d->groups.items[i].uses_delta = needs.uses_delta;
@@ -343,8 +343,8 @@ static void join_givers(derivation *d) {
         for (int k = i + 1; k < d->groups.count; k++) {
             group *a = &d->groups.items[i], *b = &d->groups.items[k];
             if (!a->gives.count || !b->gives.count) continue;
-            bool is_like = has_same_blocks(d, t->items.items[a->gives.items[0]].value,
-                                           t->items.items[b->gives.items[0]].value) &&
+            bool is_like = derivation_has_same_blocks(d, t->items.items[a->gives.items[0]].value,
+                                                      t->items.items[b->gives.items[0]].value) &&
                            str_equal(a->walk, b->walk);
             if (!is_like || a->level != b->level || a->uses_delta != b->uses_delta) continue;
             for (int n = 0; n < b->gives.count; n++)
@@ -360,13 +360,16 @@ static bool write_after_givers(derivation *d, group *g) {
     g->is_written = true;
     for (int i = 0; i < d->tape.items.count; i++)
         if (g->takes[i] && !write_after_givers(d, giver_of(d, i))) return false;
+    for (int i = 0; i < d->groups.count && g->adds.count; i++)
+        if (d->groups.items[i].starts.count && !write_after_givers(d, &d->groups.items[i]))
+            return false;
     if (g->uses_delta && !write_after_givers(d, &d->groups.items[0])) return false;
     return write_group(d, g);
 }
 
 /* Delta takes a kernel of its own where sums do, which may need it. */
 static bool find_kernels(derivation *d) {
-    if (!find_groups(d, false)) return false;
+    if (!find_groups(d, d->is_fused)) return false;
     join_vectors(d);
     if (!plan_groups(d)) return false;
     if (d->tape.cuts.count && d->groups.items[0].gives_delta) {
@@ -375,21 +378,23 @@ static bool find_kernels(derivation *d) {
         join_vectors(d);
         if (!plan_groups(d)) return false;
     }
+    if (d->is_fused && !fuse_groups(d)) return false;
     join_givers(d);
     return true;
 }
 
-bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory, diag_list *diags,
-                      text_buffer *out) {
-    derivation d = {.out = out};
+bool derive_gradients(tl_kernel *kernel, const derive_request *request, arena *memory,
+                      diag_list *diags, text_buffer *out) {
+    derivation d = {.out = out, .is_fused = request->is_fused};
     tape *t = &d.tape;
     if (!tape_read(t, kernel, memory, diags)) return false;
-    t->of = of, t->of_count = count;
+    t->of = request->of, t->of_count = request->of_count;
     if (!wanted_can_be(t)) return false;
     d.reads_sum = arena_array(memory, bool, t->sums.count + 1);
     if (!tape_reverse(t)) return false;
     if (!wanted_are(t)) return false;
     find_tiled(&d);
+    if (d.is_fused) derivation_put_factors_last(&d);
     if (!find_kernels(&d)) return false;
     text_buffer gradients, *own = out;
     text_init_in(&gradients, memory);

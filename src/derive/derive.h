@@ -11,11 +11,16 @@
 #include "diag/diag.h"
 #include "tl/tl.h"
 
+typedef struct derive_request {
+    const str *of; /* the Inputs; count 0: all that numbers are copied from */
+    int of_count;
+    bool is_fused; /* kernels that compute the same products become one, which adds in memory */
+} derive_request;
+
 /* Appends a program: the forward kernel with what it has to leave, then the gradients' kernels in
- * their order. 'kernel' is bound, its axes inferred; 'of' names the Inputs, count 0: all that
- * numbers are copied from. False: reported.
+ * their order. 'kernel' is bound, its axes inferred. False: reported.
  */
-bool derive_gradients(tl_kernel *kernel, const str *of, int count, arena *memory, diag_list *diags,
-                      text_buffer *out);
+bool derive_gradients(tl_kernel *kernel, const derive_request *request, arena *memory,
+                      diag_list *diags, text_buffer *out);
 
 #endif

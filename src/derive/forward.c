@@ -170,19 +170,18 @@ typedef struct slice {
 
 static void need_name(void *context, tl_expr *e) {
     slice *c = context;
-    if (e->kind == TL_NAME || e->kind == TL_ELEMENT)
-        writer_add_word(c->t->memory, &c->needed, e->text);
+    if (e->kind == TL_NAME || e->kind == TL_ELEMENT) words_add(c->t->memory, &c->needed, e->text);
 }
 
 static bool is_needed(const slice *c, const tl_statement *s) {
     if (s->kind == TL_COPY && s->copy.to == TL_GLOBAL)
-        return writer_has_word(&c->needed, tl_copy_into(s)->text);
+        return words_have(&c->needed, tl_copy_into(s)->text);
     if (s->kind == TL_COMPUTE && s->compute.maximum &&
-        (writer_has_word(&c->needed, s->compute.maximum->text) ||
-         writer_has_word(&c->needed, s->compute.sum->text)))
+        (words_have(&c->needed, s->compute.maximum->text) ||
+         words_have(&c->needed, s->compute.sum->text)))
         return true;
     const tl_expr *written = tl_written_name(s);
-    return written && writer_has_word(&c->needed, written->text);
+    return written && words_have(&c->needed, written->text);
 }
 
 static bool is_same_tensor(const tl_statement *s, const tl_statement *output) {
@@ -200,7 +199,7 @@ static void end_with_store(tl_kernel *kernel, str tensor) {
 /* What does not lead to this Output goes; declarations come back by what is left. */
 static void keep_for(tape *t, tl_kernel *kernel, const tl_statement *output) {
     slice c = {.t = t};
-    writer_add_word(t->memory, &c.needed, output->parameter.name);
+    words_add(t->memory, &c.needed, output->parameter.name);
     end_with_store(kernel, output->parameter.name);
     for (int before = 0; before < c.needed.count;) {
         before = c.needed.count;

@@ -42,6 +42,18 @@ static void need(writer *w, const tape_item *item, int value) {
     else s->is_computed_with = true;
 }
 
+/* Of a sum of sums, too, each is a part of what is added. */
+static void find_added(writer *w) {
+    const tape *t = w->t;
+    w->is_added = arena_array(t->memory, bool, t->items.count + 1);
+    for (int i = 0; i < w->k->add_count; i++) w->is_added[w->k->adds[i]] = true;
+    for (int i = t->items.count - 1; i >= 0; i--) {
+        const tape_item *item = &t->items.items[i];
+        for (int k = 0; w->is_added[i] && item->accumulates && k < 2; k++)
+            w->is_added[tape_maker(t, item->operands[k].value)] = true;
+    }
+}
+
 static void find_live(writer *w) {
     tape *t = w->t;
     for (int i = 0; i < w->k->load_count; i++) {
@@ -51,6 +63,10 @@ static void find_live(writer *w) {
     for (int i = 0; i < w->k->give_count; i++) {
         shown *given = &w->values[t->items.items[w->k->gives[i]].value];
         given->is_live = given->is_computed_with = true;
+    }
+    for (int i = 0; i < w->k->add_count; i++) {
+        shown *added = &w->values[t->items.items[w->k->adds[i]].value];
+        added->is_live = added->is_computed_with = true;
     }
     if (w->k->gives_delta)
         w->values[t->delta].is_live = w->values[t->delta].is_computed_with = true;
@@ -64,11 +80,57 @@ static void find_live(writer *w) {
     }
 }
 
+/* Is it a sum of products over the axis, or several that are added up? (Other sums over a tile's
+ * first axis have no form in registers.)
+ */
+static bool is_sum_over(const tape *t, int i, str axis) {
+    const tape_item *item = &t->items.items[i];
+    if (item->kind != TAPE_COMPUTE) return false;
+    if (item->accumulates && item->operation == TL_ADD)
+        return is_sum_over(t, tape_maker(t, item->operands[0].value), axis) &&
+               is_sum_over(t, tape_maker(t, item->operands[1].value), axis);
+    return item->operation == TL_GEMM && str_equal(item->over, axis);
+}
+
+static writer live_in(tape *t, const write_kernel *k) {
+    writer w = {.t = t, .k = k, .values = arena_array(t->memory, shown, t->values.count)};
+    find_live(&w);
+    return w;
+}
+
+int write_sums(tape *t, const write_kernel *k, int *items) {
+    writer w = live_in(t, k);
+    bool *is_part = arena_array(t->memory, bool, t->items.count + 1);
+    int count = 0;
+    for (int i = t->items.count - 1; i >= 0; i--) {
+        const tape_item *item = &t->items.items[i];
+        bool is_made = w.values[item->value].is_live && !writer_loads(&w, item);
+        if (is_made && is_sum_over(t, i, k->walk)) {
+            if (!is_part[i]) items[count++] = i;
+            for (int n = 0; n < 2 && item->accumulates; n++)
+                is_part[tape_maker(t, item->operands[n].value)] = true;
+        } else if (is_made && item->over.length && str_equal(item->over, k->walk)) {
+            return -1;
+        }
+    }
+    return count;
+}
+
+int write_shared_products(tape *t, const write_kernel *a, const write_kernel *b) {
+    writer one = live_in(t, a), other = live_in(t, b);
+    int count = 0;
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        bool is_product = item->kind == TAPE_COMPUTE && item->operation == TL_GEMM;
+        count += is_product && one.values[item->value].is_live && !writer_loads(&one, item) &&
+                 other.values[item->value].is_live && !writer_loads(&other, item);
+    }
+    return count;
+}
+
 static shown *live_of(tape *t, int load) {
     write_kernel k = {.loads = &load, .load_count = 1, .takes_delta = t->delta != TAPE_NONE};
-    writer w = {.t = t, .k = &k, .values = arena_array(t->memory, shown, t->values.count)};
-    find_live(&w);
-    return w.values;
+    return live_in(t, &k).values;
 }
 
 bool write_meets(tape *t, int load, str axis) {
@@ -146,7 +208,7 @@ static bool find_sections(writer *w) {
         if (!w->values[item->value].is_live) continue;
         bool is_loaded = writer_loads(w, item),
              is_summed = !is_loaded && is_summed_over(item, w->k->walk);
-        for (int n = 0; n < w->k->tiled_count && !is_loaded; n++)
+        for (int n = 0; n < w->k->tiled_count && !is_loaded && !w->is_added[i]; n++)
             if (is_summed_over(item, w->k->tiled[n]) && !is_summed)
                 return wants_cut(w, i) ||
                        tape_refuse(t, item->from,
@@ -169,8 +231,15 @@ static bool find_sections(writer *w) {
     return true;
 }
 
+bool writer_is_late(const writer *w, int item) {
+    bool is_sum =
+        w->sections[item] == INSIDE && w->values[w->t->items.items[item].value].ready == AFTER;
+    return w->k->add_count > 0 && (is_sum || w->is_added[item]);
+}
+
 int writer_key(const writer *w, int item) {
-    return (int)w->sections[item] * w->t->items.count + item;
+    int part = 2 * (int)w->sections[item] + writer_is_late(w, item);
+    return part * w->t->items.count + item;
 }
 
 static void find_last_uses(writer *w) {
@@ -184,11 +253,13 @@ static void find_last_uses(writer *w) {
                 w->values[value].last_use = writer_key(w, i);
         }
     }
-    int end = SECTIONS * t->items.count;
+    int end = 2 * SECTIONS * t->items.count;
     for (int i = 0; i < w->k->load_count; i++)
         w->values[tape_gradient(t, w->k->loads[i])].last_use = end;
     for (int i = 0; i < w->k->give_count; i++)
         w->values[t->items.items[w->k->gives[i]].value].last_use = end;
+    for (int i = 0; i < w->k->add_count; i++)
+        w->values[t->items.items[w->k->adds[i]].value].last_use = end;
     if (w->k->gives_delta) w->values[t->delta].last_use = end;
 }
 
@@ -255,6 +326,7 @@ static str first_of_product(const writer *w, int value) {
     }
     for (int i = 0; i < w->k->give_count; i++)
         if (t->items.items[w->k->gives[i]].value == value) return v->axes[0];
+    if (w->is_added[tape_maker(t, value)]) return v->axes[0];
     for (int i = 0; i < w->k->load_count; i++) {
         const tape_value *of = &t->values.items[t->items.items[w->k->loads[i]].value];
         if (writer_same_axes(of, v)) return of->axes[0];
@@ -338,6 +410,7 @@ static bool find_turned(writer *w) {
 
 bool writer_plan(writer *w) {
     w->cut = TAPE_NONE;
+    find_added(w);
     find_live(w);
     if (!find_orders(w) || find_turned(w)) return false;
     if (!find_sections(w) || w->cut != TAPE_NONE) return false;

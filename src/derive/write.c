@@ -2,43 +2,16 @@
 
 #include <string.h>
 
-/* --- names ------------------------------------------------------------------------------------ */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static str fresh(writer *w, str wanted) {
     arena *memory = w->t->memory;
     str name = wanted.length ? wanted : STR("t");
-    for (int n = 2; writer_has_word(&w->taken, name); n++)
+    for (int n = 2; words_have(&w->taken, name); n++)
         name = str_format(memory, "%.*s_%d", STR_ARGS(wanted.length ? wanted : STR("t")), n);
-    writer_add_word(memory, &w->taken, name);
+    words_add(memory, &w->taken, name);
     return name;
 }
-
-/* --- axes ------------------------------------------------------------------------------------- */
-
-str write_axis(const tape *t, str index) {
-    const tl_axis *axis = tape_axis(t, index);
-    if (!axis || axis->is_bare) return index;
-    return str_format(t->memory, "%.*s in %.*s", STR_ARGS(index),
-                      STR_ARGS(tl_expr_text(t->memory, axis->extent)));
-}
-
-str write_prefix(const tape *t) {
-    const tl_axes *axes = tape_output_axes(t);
-    str text = STR("");
-    for (int i = 0; i < tl_matrix_begin(axes); i++)
-        text = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
-                          STR_ARGS(write_axis(t, tl_axis_index(axes, i))));
-    return text.length ? str_format(t->memory, "%.*s; ", STR_ARGS(text)) : text;
-}
-
-str write_axes(const tape *t, int value) {
-    const tape_value *v = &t->values.items[value];
-    str text = write_axis(t, v->axes[0]);
-    if (v->axis_count < 2) return text;
-    return str_format(t->memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(write_axis(t, v->axes[1])));
-}
-
-/* --- lines ------------------------------------------------------------------------------------ */
 
 static void add_line(writer *w, section where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -50,44 +23,6 @@ static void add_line(writer *w, section where, const char *format, ...) {
     if (where == INSIDE) text_add_z(&w->lines[where], "    ");
     text_add(&w->lines[where], line);
     text_add_z(&w->lines[where], "\n");
-}
-
-const tape_store *write_sum_store(const tape *t, int sum) {
-    for (int i = 0; i < t->stores.count; i++) {
-        const tape_store *store = &t->stores.items[i];
-        bool is_exact = !t->sums.items[sum].is_extreme || store->output->parameter.type == TL_F32;
-        if (!store->is_statistic && store->value == t->sums.items[sum].value && is_exact)
-            return store;
-    }
-    return NULL;
-}
-
-str write_sum_tensor(const tape *t, int sum) {
-    const tape_store *store = write_sum_store(t, sum);
-    if (store) return store->output->parameter.name;
-    str name = t->sums.items[sum].name;
-    int before = 0; /* of other loops, and called so */
-    for (int i = 0; i < sum; i++) before += str_equal(t->sums.items[i].name, name);
-    str wanted = str_format(t->memory, "%.*s_saved", STR_ARGS(name));
-    if (before) wanted = str_format(t->memory, "%.*s_%d", STR_ARGS(wanted), before + 1);
-    return tape_free_name(t, str_copy_z(t->memory, wanted));
-}
-
-str write_cut_tensor(const tape *t, int item) {
-    for (int i = 0; i < t->cuts.count; i++)
-        if (t->cuts.items[i].item == item) return t->cuts.items[i].tensor;
-    return STR("");
-}
-
-static str delta_tensor(const tape *t) {
-    return tape_is_taken(t, STR("delta")) ? tape_free_name(t, "delta") : STR("delta");
-}
-
-static str tensor_of(const writer *w, const tape_item *item) {
-    if (item->kind != TAPE_LOAD && w->k->takes && w->k->takes[item - w->t->items.items])
-        return write_cut_tensor(w->t, (int)(item - w->t->items.items));
-    if (item->kind != TAPE_LOAD) return delta_tensor(w->t);
-    return item->sum ? write_sum_tensor(w->t, item->sum - 1) : item->tensor;
 }
 
 static void write_copy(writer *w, section where, str tensor, const char *space, str name) {
@@ -197,7 +132,7 @@ static const tl_axes *axes_of_tensor(const tape *t, str tensor) {
 /* "pair[head, q, kv]" */
 static str element_of(const writer *w, const tape_item *load) {
     const tape *t = w->t;
-    str tensor = tensor_of(w, load), text = STR("");
+    str tensor = writer_tensor(w, load), text = STR("");
     const tl_axes *all = axes_of_tensor(t, tensor);
     for (int i = 0; i < all->count; i++)
         text = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
@@ -208,7 +143,7 @@ static str element_of(const writer *w, const tape_item *load) {
 /* A view of what is loaded, its columns first, and the tile that is copied of it. */
 static str write_turned(writer *w, int i, const tape_item *load) {
     tape *t = w->t;
-    str tensor = tensor_of(w, load), axes = STR(""), element = STR("");
+    str tensor = writer_tensor(w, load), axes = STR(""), element = STR("");
     str name = fresh(w, str_format(t->memory, "%.*s_turned", STR_ARGS(tensor)));
     const tl_axes *all = axes_of_tensor(t, tensor);
     const tape_value *v = &t->values.items[load->value];
@@ -236,11 +171,10 @@ static void write_load(writer *w, int i, const tape_item *item) {
         s->name = element_of(w, item);
         return;
     }
-    str tensor = tensor_of(w, item);
-    bool is_named = writer_has_word(&w->taken, tensor);
+    str tensor = writer_tensor(w, item);
+    bool is_named = words_have(&w->taken, tensor);
     str name = is_named ? fresh(w, tensor) : tensor;
-    writer_add_word(w->t->memory, &w->taken, name);
-    if (item->sum) w->reads_sum[item->sum - 1] = true;
+    words_add(w->t->memory, &w->taken, name);
     if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
     if (!s->is_computed_with) return; /* a product's, or copied otherwise */
     s->name =
@@ -317,6 +251,18 @@ static void write_store(writer *w, int value, str tensor) {
              is_same ? "" : " and get ", STR_ARGS(is_same ? STR("") : tensor));
 }
 
+static void write_addition(writer *w, int item) {
+    const shown *s = &w->values[w->t->items.items[item].value];
+    add_line(w, s->ready, "Copy %.*s from register to global and accumulate %.*s",
+             STR_ARGS(s->name), STR_ARGS(write_cut_tensor(w->t, item)));
+}
+
+static void write_start(writer *w, int item) {
+    str tensor = write_cut_tensor(w->t, item);
+    add_line(w, BEFORE, "Compute Fill 0 and get %.*s // what it is added to", STR_ARGS(tensor));
+    add_line(w, BEFORE, "Copy %.*s from register to global", STR_ARGS(tensor));
+}
+
 /* As it is, or by a view. */
 static void write_gradient(writer *w, int item) {
     tape *t = w->t;
@@ -331,109 +277,10 @@ static void write_gradient(writer *w, int item) {
     write_store(w, tape_gradient(t, item), view.length ? place : name);
 }
 
-static str type_text(const tape *t, tl_type type) {
-    return type == TL_OPEN ? STR("") : str_format(t->memory, "%s ", tl_type_name(type));
-}
-
-tl_type write_gradient_type(tl_type type) {
-    return type == TL_E4M3 || type == TL_E5M2 ? TL_F32 : type;
-}
-
-/* Of a load that no Input of the sketch is: the gradient of an Output, an Output, or what is saved.
- */
-static str input_line(const writer *w, const tape_item *item) {
-    const tape *t = w->t;
-    str tensor = tensor_of(w, item);
-    for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
-        if (s->kind != TL_OUTPUT) continue;
-        bool is_own = str_equal(s->parameter.name, tensor);
-        bool is_gradient = tensor.length > 1 && tensor.data[0] == 'd' &&
-                           str_equal(s->parameter.name, (str){tensor.data + 1, tensor.length - 1});
-        if (!is_own && !is_gradient) continue;
-        str header = writer_header(t, s);
-        str_cut(&header, '(');
-        tl_type type = is_own ? s->parameter.type : write_gradient_type(s->parameter.type);
-        return str_format(t->memory, "Input %.*s %.*s(%.*s", STR_ARGS(tensor),
-                          STR_ARGS(type_text(t, type)), STR_ARGS(header));
-    }
-    return str_format(t->memory, "Input %.*s f32 (%.*s%.*s)", STR_ARGS(tensor),
-                      STR_ARGS(write_prefix(t)), STR_ARGS(write_axes(t, item->value)));
-}
-
-/* Places of extremes that the text reads. */
-static void write_places(tape *t, str text, text_buffer *out) {
-    words needed = {0};
-    bool is_sized = false;
-    writer_add_words(t->memory, &needed, text);
-    for (int i = 0; i < t->places.count; i++) {
-        tape_place *place = &t->places.items[i];
-        if (!writer_has_word(&needed, place->tensor)) continue;
-        str size = tape_places_size(t);
-        if (place->is_of_loop && !is_sized)
-            text_format(out, "let %.*s = %d\n", STR_ARGS(size), TAPE_PLACES);
-        text_format(out, "Input %.*s i32 (%.*s%.*s%s%.*s)\n", STR_ARGS(place->tensor),
-                    STR_ARGS(write_prefix(t)), STR_ARGS(write_axis(t, place->axis)),
-                    place->is_of_loop ? ", " : "", STR_ARGS(place->is_of_loop ? size : STR("")));
-        is_sized |= place->is_of_loop;
-        place->is_read = true;
-    }
-}
-
-static void write_text(writer *w, text_buffer *out) {
-    tape *t = w->t;
-    text_buffer body, outputs, inputs;
-    text_init_in(&body, t->memory);
-    text_init_in(&outputs, t->memory);
-    text_init_in(&inputs, t->memory);
-    text_add(&body, text_str(&w->lines[BEFORE]));
-    if (w->lines[INSIDE].length) {
-        str extent = tl_expr_text(t->memory, tape_axis(t, w->k->walk)->extent);
-        text_format(&body, "for %.*s = 0:%.*s/%.*s\n", STR_ARGS(tape_free_name(t, "j")),
-                    STR_ARGS(extent), STR_ARGS(tape_free_name(t, "BW")));
-        text_add(&body, text_str(&w->lines[INSIDE]));
-        text_add_z(&body, "end\n");
-    }
-    text_add(&body, text_str(&w->lines[AFTER]));
-    for (int i = 0; i < w->k->load_count; i++) {
-        const tape_item *load = &t->items.items[w->k->loads[i]];
-        const tl_parameter *of = tape_tensor(t, load->input);
-        bool is_there = false; /* another view of it is stored there, too */
-        for (int k = 0; k < i; k++)
-            is_there |= str_equal(share_gradient(t, &t->items.items[w->k->loads[k]]),
-                                  share_gradient(t, load));
-        if (is_there) continue;
-        bool is_last = share_is_whole(t, load) && !load->reading;
-        tl_type type = is_last ? write_gradient_type(of->type) : TL_F32;
-        text_format(&outputs, "Output %.*s %.*s(%.*s)%s\n", STR_ARGS(share_gradient(t, load)),
-                    STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, load)),
-                    w->k->is_part[i] ? " kept" : "");
-    }
-    for (int i = 0; i < w->k->give_count; i++)
-        text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n",
-                    STR_ARGS(write_cut_tensor(t, w->k->gives[i])), STR_ARGS(write_prefix(t)),
-                    STR_ARGS(write_axes(t, t->items.items[w->k->gives[i]].value)));
-    if (w->k->gives_delta)
-        text_format(&outputs, "Output %.*s f32 (%.*s%.*s)\n", STR_ARGS(delta_tensor(t)),
-                    STR_ARGS(write_prefix(t)), STR_ARGS(write_axes(t, t->delta)));
-    for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        bool is_here = w->values[item->value].is_live && writer_loads(w, item);
-        words own = {.items = (str[]){tensor_of(w, item)}, .count = 1};
-        for (const tl_statement *s = t->kernel->body.first; s && is_here; s = s->next)
-            is_here = !writer_declares(s, &own);
-        if (!is_here) continue;
-        text_add(&inputs, input_line(w, item));
-        text_add_z(&inputs, "\n");
-    }
-    write_places(t, text_str(&body), &inputs);
-    text_add(&inputs, text_str(&outputs));
-    text_add(&inputs, text_str(&w->views));
-    text_add_z(&inputs, "\n");
-    text_add(&inputs, text_str(&body));
-    text_add_z(&inputs, "\n");
-    text_format(out, "kernel %.*s\n", STR_ARGS(w->k->name));
-    write_declared(t, text_str(&inputs), out);
-    text_add(out, text_str(&inputs));
+/* When it is written: of tiles that add to memory, late sums after all else of the loop. */
+static int round_of(const writer *w, int i) {
+    if (!w->k->add_count) return 0;
+    return w->sections[i] == AFTER ? 2 : writer_is_late(w, i);
 }
 
 bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffer *out) {
@@ -446,16 +293,20 @@ bool write_gradients(tape *t, const write_kernel *k, bool *reads_sum, text_buffe
         const tl_symbol *symbol = t->kernel->symbols[i];
         bool is_tile = symbol->kind == TL_SYMBOL_VARIABLE;
         if (!is_tile && symbol->kind != TL_SYMBOL_LOOP && symbol->kind != TL_SYMBOL_OPEN)
-            writer_add_word(t->memory, &w.taken, symbol->name);
+            words_add(t->memory, &w.taken, symbol->name);
     }
     for (int i = 0; i < t->places.count; i++)
-        writer_add_word(t->memory, &w.taken, t->places.items[i].tensor);
+        words_add(t->memory, &w.taken, t->places.items[i].tensor);
     if (!writer_plan(&w)) return false;
-    for (int i = 0; i < t->items.count; i++) write_item(&w, i);
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < t->items.count; i++)
+            if (round_of(&w, i) == round) write_item(&w, i);
     for (int i = 0; i < k->load_count; i++) write_gradient(&w, k->loads[i]);
     for (int i = 0; i < k->give_count; i++)
         write_store(&w, t->items.items[k->gives[i]].value, write_cut_tensor(t, k->gives[i]));
-    if (k->gives_delta) write_store(&w, t->delta, delta_tensor(t));
-    write_text(&w, out);
+    for (int i = 0; i < k->add_count; i++) write_addition(&w, k->adds[i]);
+    if (k->gives_delta) write_store(&w, t->delta, writer_delta(t));
+    for (int i = 0; i < k->start_count; i++) write_start(&w, k->starts[i]);
+    writer_declare(&w, out);
     return true;
 }

@@ -17,6 +17,10 @@ typedef struct write_kernel {
     bool gives_delta, takes_delta;
     const int *gives; /* items of the tape: sums that kernels after it take */
     int give_count;
+    const int *adds; /* sums over the grid's axis, to which each tile adds its part in memory */
+    int add_count;
+    const int *starts; /* sums that it sets to 0 for the kernel that adds to them */
+    int start_count;
     const bool *takes; /* by item: those that it takes; NULL: none */
 } write_kernel;
 
@@ -30,6 +34,13 @@ typedef struct write_needs {
 
 /* Can the kernel be written? False: reported, or 'needs->cut' has to be taken. */
 bool write_is_possible(tape *t, const write_kernel *k, write_needs *needs);
+
+/* The sums of products over its walk that a kernel makes, of several that are added up the whole:
+ * items, in 'items', which has room for all of the tape's. -1: it makes other sums over it, too.
+ */
+int write_sums(tape *t, const write_kernel *k, int *items);
+/* How many products both compute. */
+int write_shared_products(tape *t, const write_kernel *a, const write_kernel *b);
 
 /* Appends the kernel's text. '*reads_sum' (by sum) is set where it needs one that the forward pass
  * has to leave. False: reported.

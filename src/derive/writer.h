@@ -21,14 +21,9 @@ typedef struct shown {
 
 typedef LIST(str) words;
 
-bool writer_has_word(const words *w, str word);
-void writer_add_word(arena *memory, words *w, str word);
-void writer_add_words(arena *memory, words *w, str text); /* each of them */
-
-/* The first line of a statement of the sketch. */
-str writer_header(const tape *t, const tl_statement *s);
-/* Is it an Input or a definition of what one of these words names? */
-bool writer_declares(const tl_statement *s, const words *needed);
+bool words_have(const words *w, str word);
+void words_add(arena *memory, words *w, str word);
+void words_add_text(arena *memory, words *w, str text); /* each of them */
 
 typedef struct writer {
     tape *t;
@@ -36,11 +31,18 @@ typedef struct writer {
     shown *values;
     section *sections; /* by item */
     bool *reads_sum;
-    int cut;     /* item: it has to be taken from a kernel before this one; TAPE_NONE */
-    words taken; /* names of this kernel's text */
+    bool *is_added; /* by item: a part of a sum that is added in memory */
+    int cut;        /* item: it has to be taken from a kernel before this one; TAPE_NONE */
+    words taken;    /* names of this kernel's text */
     text_buffer lines[SECTIONS];
     text_buffer views; /* definitions of tiles that are copied the other way round */
 } writer;
+
+str writer_delta(const tape *t);
+/* What an item is loaded from. */
+str writer_tensor(const writer *w, const tape_item *item);
+/* Appends the kernel: what it declares, then its statements. */
+void writer_declare(writer *w, text_buffer *out);
 
 /* Which values the kernel needs, and where each of their items stands. False: reported, or there is
  * a cut.
@@ -58,6 +60,10 @@ const tape_item *writer_masked_by(const writer *w, const tape_item *sum);
  * does in memory, and be summed along their rows?
  */
 bool writer_reads_elements(const writer *w, const tape_item *load);
+/* Is it a sum that the loop makes, where tiles add others in memory? These come at a round's end,
+ * after all that is made for them: no weights of one product are kept beside those of another.
+ */
+bool writer_is_late(const writer *w, int item);
 /* Items in the order of the text. */
 int writer_key(const writer *w, int item);
 bool writer_same_axes(const tape_value *a, const tape_value *b); /* in either order */

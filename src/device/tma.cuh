@@ -55,6 +55,29 @@ __device__ __forceinline__ void ftl_tma_store_5(const void *map, unsigned source
                  ::"l"(map), "r"(source), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
 }
 
+// Adds a box of f32 to what is there, each element atomically.
+__device__ __forceinline__ void ftl_tma_add_2(const void *map, unsigned source, int c0, int c1) {
+    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3}], [%1];"
+                 ::"l"(map), "r"(source), "r"(c0), "r"(c1) : "memory");
+}
+
+__device__ __forceinline__ void ftl_tma_add_3(const void *map, unsigned source, int c0, int c1, int c2) {
+    asm volatile("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
+                 ::"l"(map), "r"(source), "r"(c0), "r"(c1), "r"(c2) : "memory");
+}
+
+__device__ __forceinline__ void ftl_tma_add_4(const void *map, unsigned source, int c0, int c1, int c2, int c3) {
+    asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];"
+                 ::"l"(map), "r"(source), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+}
+
+__device__ __forceinline__ void ftl_tma_add_5(const void *map, unsigned source,
+                                                int c0, int c1, int c2, int c3, int c4) {
+    asm volatile("cp.reduce.async.bulk.tensor.5d.global.shared::cta.add.tile.bulk_group "
+                 "[%0, {%2, %3, %4, %5, %6}], [%1];"
+                 ::"l"(map), "r"(source), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
+}
+
 // Ends a group of stores of this thread.
 __device__ __forceinline__ void ftl_tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 

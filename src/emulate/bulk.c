@@ -146,10 +146,15 @@ void bulk_issue(machine *m, machine_warp *w, const ptx_instruction *i, uint32_t 
     global_touch(m, w, mask, pc);
     for (uint32_t rest = mask; rest && !m->stopped; rest &= rest - 1u) {
         int l = machine_first_lane(rest);
-        machine_bulk b = {.pc = pc, .warp = w->index, .lane = l, .loads = form->loads};
+        machine_bulk b = {
+            .pc = pc, .warp = w->index, .lane = l, .loads = form->loads, .adds = form->adds};
         bool found = form->tensor ? find_map(m, w, form, l, pc, &b.what)
                                   : find_bytes(m, w, form, l, pc, &b.what);
         if (!found) continue;
+        if (b.adds && !b.what.is_f32) {
+            fault(m, w, pc, l, STR("sums are known of tensors of f32 alone"));
+            continue;
+        }
         b.stamp = machine_stamp(w, l);
         b.bytes = b.what.bytes;
         b.shared = shared_of(m, w, &form->shared, l);
@@ -276,6 +281,16 @@ static uint32_t stored_bytes(machine *m, machine_warp *w, const machine_bulk *b,
     return bytes + after;
 }
 
+static void add_row(uint8_t *to, const uint8_t *from, uint32_t bytes) {
+    for (uint32_t at = 0; at < bytes; at += 4) {
+        float old, more;
+        memcpy(&old, to + at, 4);
+        memcpy(&more, from + at, 4);
+        old += more;
+        memcpy(to + at, &old, 4);
+    }
+}
+
 static void write_global(machine *m, const machine_bulk *b) {
     machine_warp *w = &m->warps[b->warp];
     const tensor_copy *what = &b->what;
@@ -285,8 +300,10 @@ static void write_global(machine *m, const machine_bulk *b) {
         const uint8_t *from = b->held + (size_t)row * what->row_bytes;
         uint32_t bytes = stored_bytes(m, w, b, &t);
         if (!bytes) continue;
-        uint8_t *to = global_bytes(m, w, b->lane, t.address, bytes, GLOBAL_WRITE, b->pc);
-        if (to) memcpy(to, from + t.first, bytes);
+        global_access access = b->adds ? GLOBAL_ATOMIC : GLOBAL_WRITE;
+        uint8_t *to = global_bytes(m, w, b->lane, t.address, bytes, access, b->pc);
+        if (to && b->adds) add_row(to, from + t.first, bytes);
+        else if (to) memcpy(to, from + t.first, bytes);
     }
 }
 

@@ -62,6 +62,7 @@ typedef struct emulate_tensor_map {
     int buffer; /* of the launch; the tensor begins at 'byte_offset' in it */
     int64_t byte_offset;
     uint32_t element_bytes, rank;
+    bool is_f32;                                 /* else sums of its elements are not known */
     uint64_t extents[EMULATE_RANK_MAX];          /* elements */
     uint64_t stride_bytes[EMULATE_RANK_MAX - 1]; /* of dimensions 1 and later */
     uint32_t box[EMULATE_RANK_MAX];              /* elements */

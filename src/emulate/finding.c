@@ -134,6 +134,7 @@ str machine_shared_name(const machine *m, uint32_t offset) {
 static str short_opcode(const machine *m, int32_t pc) {
     str opcode = m->module->opcodes.items[m->code[pc].opcode];
     if (str_starts(opcode, STR("cp.async.bulk.tensor"))) return STR("cp.async.bulk.tensor");
+    if (str_starts(opcode, STR("cp.reduce"))) return STR("cp.reduce.async.bulk.tensor");
     if (str_starts(opcode, STR("cp.async.bulk"))) return STR("cp.async.bulk");
     static const char *const two_words[] = {"cp.async", "ld.",    "st.",
                                             "bar.",     "wgmma.", "mbarrier."};

@@ -78,7 +78,10 @@ static void report_race(machine *m, machine_warp *w, int lane, const machine_buf
 static bool unordered(const machine *m, const machine_warp *w, int lane, const machine_byte *other,
                       bool atomic) {
     if (!other->stamp || shadow_ordered(w, (uint32_t)lane, other->stamp)) return false;
-    return !atomic || m->code[other->pc].kind != PTX_ATOMIC;
+    const ptx_instruction *i = &m->code[other->pc];
+    bool other_adds =
+        i->kind == PTX_ATOMIC || (i->kind == PTX_BULK && m->function->bulks.items[i->list].adds);
+    return !atomic || !other_adds;
 }
 
 static void check_races(machine *m, machine_warp *w, int lane, const machine_buffer *b,

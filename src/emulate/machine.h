@@ -110,7 +110,7 @@ typedef struct machine_bulk {
     int32_t pc;
     int warp, lane;
     uint32_t stamp; /* of the issuing lane */
-    bool loads;
+    bool loads, adds;
     uint32_t shared, bytes;
     uint32_t landed; /* bytes */
     int mbarrier;

@@ -197,9 +197,10 @@ typedef struct ptx_address {
     int64_t offset;
 } ptx_address;
 
-/* cp.async.bulk; instructions name it by 'list'. */
+/* cp.async.bulk and cp.reduce.async.bulk; instructions name it by 'list'. */
 typedef struct ptx_bulk {
     bool tensor, loads;
+    bool adds;                            /* f32 to what is in global memory */
     ptx_address shared, global, mbarrier; /* 'global' is the map's when 'tensor' */
     int32_t size;                         /* row; of bytes */
     int32_t multicast;                    /* row, or PTX_NONE */

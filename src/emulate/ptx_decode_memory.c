@@ -94,8 +94,9 @@ static bool decode_address(ptx_reader *r, const ptx_statement *s, const ptx_oper
 /* [map, {coordinates}] */
 static bool decode_box(ptx_reader *r, const ptx_statement *s, const ptx_operand *o,
                        ptx_bulk *bulk) {
-    int rank = s->parts[4].length == 2 ? s->parts[4].data[0] - '0' : 0;
-    if (rank < 1 || rank > EMULATE_RANK_MAX || s->parts[4].data[1] != 'd')
+    str word = s->parts[4 + bulk->adds];
+    int rank = word.length == 2 ? word.data[0] - '0' : 0;
+    if (rank < 1 || rank > EMULATE_RANK_MAX || word.data[1] != 'd')
         return ptx_decode_fail(r, s, "one to five dimensions were expected");
     if (o->kind != PTX_OPERAND_ADDRESS || o->count != rank)
         return ptx_decode_fail(r, s, "as many coordinates as dimensions were expected");
@@ -109,12 +110,17 @@ static bool decode_box(ptx_reader *r, const ptx_statement *s, const ptx_operand 
     return decode_address(r, s, o, PTX_GENERIC, &bulk->global);
 }
 
-/* Operands: to, from, size unless a tensor, mbarrier of loads, then multicast mask and policy. */
+/* Operands: to, from, size unless a tensor, mbarrier of loads, then multicast mask and policy. Of
+ * reductions, sums of tensors' elements.
+ */
 bool ptx_decode_bulk(ptx_reader *r, const ptx_statement *s) {
-    bool tensor = s->part_count > 5 && str_is(s->parts[3], "tensor");
-    ptx_bulk bulk = {.tensor = tensor, .size = PTX_NONE, .multicast = PTX_NONE};
-    str to = s->part_count > (tensor ? 5 : 3) ? s->parts[tensor ? 5 : 3] : (str){"", 0};
+    bool adds = s->part_count > 1 && str_is(s->parts[1], "reduce");
+    bool tensor = s->part_count > 5 + adds && str_is(s->parts[3 + adds], "tensor");
+    ptx_bulk bulk = {.tensor = tensor, .adds = adds, .size = PTX_NONE, .multicast = PTX_NONE};
+    int to_at = (tensor ? 5 : 3) + adds;
+    str to = s->part_count > to_at ? s->parts[to_at] : (str){"", 0};
     bulk.loads = str_starts(to, STR("shared"));
+    if (adds && (bulk.loads || !ptx_decode_has(s, "add"))) return ptx_decode_unknown(r, s);
     bool known = bulk.loads ? ptx_decode_has(s, "mbarrier::complete_tx::bytes") &&
                                   ptx_decode_has(s, "global")
                             : str_is(to, "global") && ptx_decode_has(s, "bulk_group");

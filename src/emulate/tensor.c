@@ -12,8 +12,8 @@ typedef struct encoding {
     uint64_t stride_bytes[EMULATE_RANK_MAX - 1];
     uint16_t box[EMULATE_RANK_MAX];
     uint8_t steps[EMULATE_RANK_MAX];
-    uint8_t rank, element_bytes, swizzle_bytes;
-    uint8_t unused[14];
+    uint8_t rank, element_bytes, swizzle_bytes, is_f32;
+    uint8_t unused[13];
     uint64_t check;
 } encoding;
 
@@ -68,7 +68,8 @@ const char *emulate_tensor_map_encode(const emulate_tensor_map *map,
                   .base = PTX_BUFFER(map->buffer) + (uint64_t)map->byte_offset,
                   .rank = (uint8_t)map->rank,
                   .element_bytes = (uint8_t)map->element_bytes,
-                  .swizzle_bytes = (uint8_t)map->swizzle_bytes};
+                  .swizzle_bytes = (uint8_t)map->swizzle_bytes,
+                  .is_f32 = map->is_f32};
     for (uint32_t d = 0; d < map->rank; d++) {
         e.extents[d] = map->extents[d];
         e.box[d] = (uint16_t)map->box[d];
@@ -87,6 +88,7 @@ bool tensor_decode(const uint8_t from[EMULATE_TENSOR_MAP_BYTES], tensor_copy *co
     *copy = (tensor_copy){.rank = e.rank,
                           .element_bytes = e.element_bytes,
                           .swizzle_bytes = e.swizzle_bytes,
+                          .is_f32 = e.is_f32 != 0,
                           .base = e.base};
     copy->bytes = e.element_bytes;
     for (uint32_t d = 0; d < e.rank; d++) {

@@ -14,6 +14,7 @@ enum { TENSOR_ROW_MAX = 256 * 8 }; /* bytes of a box along dimension 0 */
 /* What a bulk copy copies: a box at its coordinates, or bytes in a row (rank 0). */
 typedef struct tensor_copy {
     uint32_t rank, element_bytes, swizzle_bytes;
+    bool is_f32;
     uint64_t base; /* address */
     uint64_t extents[EMULATE_RANK_MAX], stride_bytes[EMULATE_RANK_MAX];
     uint32_t box[EMULATE_RANK_MAX]; /* elements that are copied */

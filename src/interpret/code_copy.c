@@ -144,6 +144,11 @@ static bool place_copy(code_executor *e, const tl_statement *s, const tl_symbol 
     return true;
 }
 
+/* What names mean at the place of a Copy: a view's lengths are those of its tile. */
+static scope *scope_of(code_executor *e, const tl_statement *s) {
+    return tl_copy_is_of_next(s) ? &e->following : &e->scope;
+}
+
 /* An executor's part of work that belongs to no layout: rows in equal parts. */
 static tile_share even_share(const code_executor *e, const tile *t) {
     tile_share share = tile_whole(t);
@@ -198,7 +203,7 @@ static code_outcome copy_to_shared(code_executor *e, const tl_statement *s, tl_e
         tile_view view;
         if (!place_copy(e, s, source.symbol, slot, &view)) return CODE_FAILED;
         share = even_share(e, slot);
-        if (!tile_load(&e->scope, slot, &share, &view, s->range)) return CODE_FAILED;
+        if (!tile_load(scope_of(e, s), slot, &share, &view, s->range)) return CODE_FAILED;
     } else {
         tl_expr name = source_name(s, source);
         channels_source unused;
@@ -228,7 +233,7 @@ static code_outcome copy_to_register(code_executor *e, const tl_statement *s, tl
     if (source.space == TL_GLOBAL) {
         tile_view view;
         if (!place_copy(e, s, source.symbol, to, &view)) return CODE_FAILED;
-        if (!tile_load(&e->scope, to, &to->share, &view, s->range)) return CODE_FAILED;
+        if (!tile_load(scope_of(e, s), to, &to->share, &view, s->range)) return CODE_FAILED;
         code_set_fresh_layout(r, s);
     } else {
         tl_expr name = source_name(s, source);
@@ -264,7 +269,7 @@ static code_outcome copy_to_global(code_executor *e, const tl_statement *s, tl_e
     tile_share share = r ? from->share : even_share(e, from);
     bool accumulates = s->copy.target_kind == TL_ACCUMULATE;
     bool stores = !r || r->stores_alone;
-    if (stores && !tile_store(&e->scope, &placed, &share, &view, accumulates, s))
+    if (stores && !tile_store(scope_of(e, s), &placed, &share, &view, accumulates, s))
         return CODE_FAILED;
     if (s->copy.is_async) {
         channels_flight f = {.statement = s,

@@ -464,6 +464,7 @@ bool reason_bind(reason *r) {
     if (!reason_top(r)) return false;
     reason_copy_parts(r);
     reason_name_versions(r);
+    reason_halve(r);
     if (!meant_name_indices(r)) return false;
     bind_axes grid = {0};
     tl_statement *given = scalar_grid(r->kernel);

@@ -9,14 +9,16 @@
 
 enum { BOUNDS_TESTS_MAX = 8, BOUNDS_EDGES_MAX = 48 };
 
-/* One loop over blocks of an axis. */
+/* One loop over blocks of an axis, or the grid's blocks of it. */
 typedef struct bound_loop {
     reason *r;
     const tiles_list *tiles;
-    tl_statement *loop;
+    tl_statement *loop; /* NULL: the grid's */
+    str block;          /* which one it is */
     str axis;
-    const tiles_span *extent; /* the block's size and the axis's length */
-    bool is_divided;          /* no block is ragged */
+    const tiles_span *extent;  /* the block's size and the axis's length */
+    bool is_divided;           /* no block is ragged */
+    LIST(tl_statement *) made; /* Masks for its end */
 } bound_loop;
 
 /* --- conditions ------------------------------------------------------------------------------- */
@@ -77,7 +79,7 @@ static tl_statement *store_before(const tl_statement *at, str name) {
     return s && edit_is_store(s) ? s : NULL;
 }
 
-static bool mask_end(const bound_loop *b, ends_answer *answer) {
+static void mask_end(bound_loop *b, ends_answer *answer) {
     reason *r = b->r;
     tl_statement *store = store_before(answer->hurt, answer->tile);
     if (store) answer->hurt = store, answer->tile = store->copy.what->text;
@@ -91,7 +93,7 @@ static bool mask_end(const bound_loop *b, ends_answer *answer) {
             tl_quote_expr(r->memory, "%s or %s >= %s",
                           edit_text(r->memory, mask->compute.condition), axis, length);
         if (!mask->compute.place.is_given) mask->compute.place = tiles_place(r, about, mask);
-        return true;
+        return;
     }
     const char *value =
         answer->neutral == -INFINITY ? "" : reason_say(r, ", %s", tl_neutral_text(answer->neutral));
@@ -99,7 +101,7 @@ static bool mask_end(const bound_loop *b, ends_answer *answer) {
                              value, axis, length);
     text.first->compute.place = tiles_place(r, about, answer->hurt);
     edit_before(r->kernel, answer->hurt, text);
-    return true;
+    list_push(r->memory, &b->made, text.first);
 }
 
 /* Masks until nothing past the end matters. */
@@ -113,7 +115,7 @@ static bool mask_ends(bound_loop *b) {
                                 "elements past the end of %.*s would be added "
                                 "to global memory",
                                 STR_ARGS(b->axis));
-        if (edit_ancestor_in(b->r->kernel, answer.hurt, &b->loop->loop.body) == NULL) break;
+        if (b->loop && !edit_ancestor_in(b->r->kernel, answer.hurt, &b->loop->loop.body)) break;
         mask_end(b, &answer);
     }
     return b->is_divided ||
@@ -125,7 +127,8 @@ static bool mask_ends(bound_loop *b) {
  */
 
 static extremes_tile tile_of(const bound_loop *b) {
-    return (extremes_tile){b->r, b->tiles, b->loop->loop.body.first};
+    tl_statement *first = b->loop ? b->loop->loop.body.first : b->r->kernel->body.first;
+    return (extremes_tile){b->r, b->tiles, first};
 }
 
 /* Names the uniform part of an edge, `offset`, so that bounds and masks share it. */
@@ -304,7 +307,7 @@ static str quotient(const bound_loop *b, const char *function, str dividend) {
 /* Puts `if` around a Mask whose blocks are known. */
 static void guard_mask(const bound_loop *b, tl_statement *mask) {
     reason *r = b->r;
-    const char *j = edit_z(r->memory, b->loop->loop.name);
+    const char *j = edit_z(r->memory, b->block);
     cuts_list tests = tests_of(b, mask);
     if (tests.is_cut || tests.items.count == 0) return;
     mask->compute.condition =
@@ -417,17 +420,43 @@ static bool is_open_walk(const tl_statement *loop, const tiles_span *e) {
     return to->kind == TL_BINARY && to->operator== TL_OVER && tl_expr_equal(to->left, e->length);
 }
 
+static bool is_of_blocks(const tl_walk *walk, const tiles_span *e) {
+    const tl_expr *to = walk->extent;
+    return to->kind == TL_BINARY && to->operator== TL_OVER && tl_expr_equal(to->left, e->length) &&
+           tl_expr_equal(to->right, e->extent);
+}
+
+static bool is_divided(reason *r, const tiles_span *e) {
+    int64_t length, size;
+    return reason_known(r, e->length, &length) && reason_known(r, e->extent, &size) && size > 0 &&
+           length % size == 0;
+}
+
+/* Tiles that add their parts of a sum in memory have an end, too. */
+static bool bound_grid(reason *r, const tl_statement *grid) {
+    const tiles_list *tiles = tiles_read(r);
+    for (int i = 0; i < grid->grid.count; i++)
+        for (int k = 0; k < tiles->extents.count; k++) {
+            const tl_walk *walk = &grid->grid.items[i];
+            const tiles_span *e = &tiles->extents.items[k];
+            if (!is_of_blocks(walk, e)) continue;
+            bound_loop b = {r, tiles, NULL, walk->name, e->index, e, is_divided(r, e), {0}};
+            if (!mask_ends(&b)) return false;
+            for (int n = 0; n < b.made.count; n++) guard_mask(&b, b.made.items[n]);
+        }
+    return true;
+}
+
 bool bounds_write(reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = s->next)
+        if (s->kind == TL_GRID && !bound_grid(r, s)) return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_FOR) continue;
         const tiles_list *tiles = tiles_read(r);
         str axis = walked_axis(r, tiles, s);
         const tiles_span *extent = axis.length > 0 ? tiles_extent(tiles, axis) : NULL;
         if (!extent || !is_open_walk(s, extent)) continue;
-        int64_t length, size;
-        bool is_divided = reason_known(r, extent->length, &length) &&
-                          reason_known(r, extent->extent, &size) && size > 0 && length % size == 0;
-        bound_loop b = {r, tiles, s, axis, extent, is_divided};
+        bound_loop b = {r, tiles, s, s->loop.name, axis, extent, is_divided(r, extent), {0}};
         if (!bound_one(&b)) return false;
     }
     return true;

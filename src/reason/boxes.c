@@ -11,24 +11,24 @@
 
 #include "tl/boxes.h"
 
-/* The number of whole tiles that the view has, and the tile's own. */
-typedef struct ragged {
-    const char *whole, *at;
-} ragged;
-
-static bool read_ragged(reason *r, const tl_statement *copy, ragged *out) {
-    tl_box box;
+static bool box_of(reason *r, const tl_statement *copy, tl_box *box) {
     int64_t rows;
-    if (!reason_known(r, copy->copy.shape.items[0], &rows) ||
-        !tl_box_of(r->kernel, copy, (int)rows, &box) || box.is_within)
-        return false;
+    return reason_known(r, copy->copy.shape.items[0], &rows) &&
+           tl_box_of(r->kernel, copy, (int)rows, box);
+}
+
+bool warpgroups_read_end(reason *r, const tl_statement *copy, warpgroups_end *out) {
+    const tl_place *place = &copy->copy.place;
+    tl_box box;
+    if (!box_of(r, copy, &box) || box.tile_axis >= place->count) return false;
     const tl_axes *axes = tiles_tensor(r->kernel, copy->copy.what->text);
     tl_expr *whole = tl_quote_expr(r->memory, "floor(%s/%s)",
                                    edit_factor_text(r->memory, axes->items[box.tile_axis].extent),
                                    edit_factor_text(r->memory, copy->copy.shape.items[0]));
     const char *name = reason_say(r, "whole_%.*s", STR_ARGS(tl_axis_index(axes, box.tile_axis)));
     out->whole = scalar_name(r, whole, name, "tiles before this one end within their view");
-    out->at = edit_text(r->memory, copy->copy.place.items[box.tile_axis].at);
+    if (tl_copy_is_of_next(copy)) out->whole = reason_say(r, "next(%s)", out->whole);
+    out->at = edit_text(r->memory, place->items[box.tile_axis].at);
     return true;
 }
 
@@ -39,7 +39,7 @@ static tl_block copy_of(reason *r, const tl_statement *s, const char *atom) {
     return copy;
 }
 
-static void write_both(reason *r, tl_statement *s, const ragged *end) {
+static void write_both(reason *r, tl_statement *s, const warpgroups_end *end) {
     const char *before = reason_say(r, "%s < %s", end->at, end->whole);
     const char *after = reason_say(r, "%s >= %s", end->at, end->whole);
     edit_before(r->kernel, s, reason_under(r, before, "a box", copy_of(r, s, "tma")));
@@ -63,9 +63,11 @@ bool reason_boxes(reason *r) {
     if (!load || !warpgroups_copy_views(r)) return true;
     reason_bind_alone(r, &ignored);
     for (tl_statement *s = load->role.body.first, *next; s; s = next) {
-        ragged end;
+        warpgroups_end end;
+        tl_box box;
         next = tl_next(s, load);
-        if (!edit_is_fill(s) || !read_ragged(r, s, &end)) continue;
+        bool is_cut = edit_is_fill(s) && box_of(r, s, &box) && !box.is_within;
+        if (!is_cut || !warpgroups_read_end(r, s, &end)) continue;
         write_both(r, s, &end);
         count++;
     }

@@ -324,7 +324,7 @@ cost_result cost_of(const cost_model *m, const cost_choice *c) {
 
 int64_t cost_slots(const cost_model *m, const cost_choice *c, int tile) {
     const place_role *role = &m->plan.roles[tile];
-    if (!role->in_shared) return 0;
+    if (!role->in_shared || cost_is_pair_held(m, c, tile)) return 0;
     return role->is_loaded_in_loop || c->warpgroups > 0 ? c->stages[tile] : 1;
 }
 
@@ -332,7 +332,7 @@ const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *
     str text = {"", 0};
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
-        if (!role->in_shared) continue;
+        if (!role->in_shared || cost_is_pair_held(m, c, i)) continue;
         int64_t bytes = (int64_t)cost_tile_bytes(m, c, i), stages = cost_slots(m, c, i);
         if (cost_is_widened(m, i)) { /* its slots have it as memory does */
             bytes /= tl_type_bytes(role->tile->storage);

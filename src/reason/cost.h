@@ -16,6 +16,7 @@ typedef struct cost_choice {
     int64_t sizes[COST_OPEN_MAX]; /* of the open sizes, in the model's order */
     int64_t warps;
     int64_t warpgroups;  /* that compute, beside a role that loads; 0: none, warps do all */
+    bool is_paired;      /* two of them share 64 rows (pair.h) */
     int64_t casts;       /* warpgroups: places of a left operand that is made in registers */
     int64_t panel_bytes; /* warpgroups: of panels that need not divide lines (panels.h) */
     int64_t stages[COST_TILES_MAX]; /* by tile; of those a loop copies into shared memory */

@@ -22,6 +22,7 @@ typedef struct cost_item {
     double
         near_fp32; /* ELEMENTS: instead, where warpgroups work a polynomial out; 0: they do not */
     bool is_vector, to_shared, is_load;
+    bool is_columns;    /* a vector with a value for each column: every warp has all of them */
     bool is_mask;       /* ELEMENTS: of a Mask */
     bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */
     int element_bytes;
@@ -54,6 +55,8 @@ struct cost_model {
     int channels[COST_TILES_MAX];
     bool channel_is_head[COST_TILES_MAX];
     int channel_count;
+    bool is_read_last[COST_TILES_MAX]; /* by tile: by products at both ends of an iteration */
+    int sums_left;                     /* products that the next iteration may issue */
     cost_extent grid_sizes[TL_AXES_MAX];
     double grid_lengths[TL_AXES_MAX];
     int grid_count;
@@ -62,7 +65,9 @@ struct cost_model {
     /* A Mask leaves each tile of so many rows more blocks than the one before. */
     bool is_triangular;
     cost_extent triangle_rows;
-    bool is_guarded;              /* the running maximum moves only when it must */
+    bool is_guarded; /* the running maximum moves only when it must */
+    bool may_pair;   /* warpgroups: two may share rows */
+    bool is_pair_sum[COST_TILES_MAX], is_pair_held[COST_TILES_MAX]; /* then; see pair.h */
     bool is_loose;                /* warpgroups: a result leaves from registers, by decision */
     bool uses_indices, is_curved; /* in elementwise operands; see check_elements */
     cost_extent index_columns;
@@ -92,5 +97,14 @@ typedef struct cost_demand {
 cost_demand cost_registers(const cost_model *m, const cost_choice *c, double rows_per_warp);
 
 void cost_read_panels(cost_model *m); /* of the tiles, once their extents are known */
+void cost_read_pair(cost_model *m);   /* cost_pair.c */
+/* May two warpgroups share rows, with these sizes? */
+bool cost_may_pair(const cost_model *m, const cost_choice *c);
+/* Where they do: is the left operand in registers of both; what they hand each other, in bytes;
+ * what a tile takes of each one's registers, where it would take 'own' alone.
+ */
+bool cost_is_pair_held(const cost_model *m, const cost_choice *c, int tile);
+double cost_pair_bytes(const cost_model *m, const cost_choice *c);
+double cost_pair_registers(const cost_model *m, const cost_choice *c, int tile, double own);
 
 #endif

@@ -138,6 +138,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     it->a = m->extents[tile][0];
     it->b = m->extents[tile][1];
     it->is_vector = m->plan.roles[tile].tile->axis_count < 2;
+    it->is_columns = it->is_vector && m->plan.roles[tile].layout == TL_COLUMNS;
     const tiles_tile *about = m->plan.roles[tile].tile;
     for (int i = 0; i < about->axis_count && c->operation != TL_MASK && !it->is_vector; i++) {
         if (!edit_reads(s, about->axes[i])) continue;
@@ -214,6 +215,7 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     it->tile = tile;
     it->is_load = is_load;
     it->to_shared = is_load && m->plan.roles[tile].in_shared;
+    it->is_columns = is_load && !it->to_shared && m->plan.roles[tile].layout == TL_COLUMNS;
     int bytes = cost_raw_bytes(m, tile);
     it->element_bytes = bytes > 0 ? bytes : 4;
     it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);
@@ -279,7 +281,24 @@ static void read_lives(cost_model *m) {
     }
 }
 
+/* Of what a loop copies: is the tile an operand of products that take what was copied alone, and of
+ * a sum that takes what was computed? Pass overlap leaves that sum for the next iteration to issue.
+ */
+static void read_last_uses(cost_model *m) {
+    bool is_first[COST_TILES_MAX] = {false};
+    for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (!edit_is_product(s)) continue;
+        int left = tile_index(m, edit_operand_name(s, 0));
+        int right = tile_index(m, edit_operand_name(s, 1));
+        if (left < 0 || right < 0 || !m->plan.roles[right].is_loaded_in_loop) continue;
+        bool is_sum = s->compute.target_kind == TL_ACCUMULATE && !m->plan.roles[left].in_shared;
+        if (!is_sum) is_first[right] = true;
+        else if (is_first[right]) m->is_read_last[right] = true, m->sums_left++;
+    }
+}
+
 static void read_channels(cost_model *m) {
+    read_last_uses(m);
     tl_statement *first_use = NULL;
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (!edit_is_product(s)) continue;
@@ -353,6 +372,7 @@ cost_model *cost_read(reason *r) {
     read_grid(m);
     read_lives(m);
     read_channels(m);
+    cost_read_pair(m);
     m->is_loose = has_loose_result(r, &m->plan);
     for (int i = 0; i < m->plan.count; i++)
         m->can_hold = m->can_hold ||

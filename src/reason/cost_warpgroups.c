@@ -8,6 +8,7 @@
 #include "atom/atom.h"
 #include "reason/cost_model.h"
 #include "reason/narrow.h"
+#include "reason/pair.h"
 #include "reason/panels.h"
 #include "reason/prices.h"
 #include "reason/warpgroups.h"
@@ -25,6 +26,8 @@ enum {
     TEST_REGISTERS = 4,         /* each further one: its limits */
     TURN_CLOCKS = 65,           /* of an iteration, for each pair of warpgroups, by turns */
     SECOND_CLOCKS = 190,        /* the same, where two products are waited for one by one */
+    COLUMN_COPIES = 32,         /* of a value per column, by the lanes of a warpgroup */
+    COLUMN_LOAD_CLOCKS = 160,   /* of an iteration, for each such vector that it loads */
     TILE_CLOCKS = 800,          /* of a tile's beginning and end, which nothing hides */
     TILE_GROUP_CLOCKS = 600,    /* the same, a warpgroup: its first maximum, its results */
     SINGLE_CLOCKS = 1500,       /* where a tile that the next one begins with has one slot */
@@ -36,13 +39,18 @@ static const double ELEMENT_SHARE = 2; /* a warpgroup's elements, beside another
 
 static bool shapes_fit(const cost_model *m, const cost_choice *c) {
     /* One instruction's registers must fit what every thread has when the kernel starts. */
-    int64_t start = m->r->target->registers / ((c->warps + WARPGROUP_WARPS) * WARP_LANES);
+    int64_t warps = (c->warpgroups + 1) * WARPGROUP_WARPS, start = m->r->target->registers;
+    int64_t groups = c->is_paired ? 1 : c->warpgroups; /* below one another */
+    start /= warps * WARP_LANES;
     for (int i = 0; i < m->item_count; i++) {
         const cost_item *it = &m->items[i];
         if (it->kind != COST_PRODUCT) continue;
         int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
-        if (rows != WARPGROUP_ROWS * c->warpgroups || columns % ATOM_WIDTH_UNIT != 0 ||
-            columns > ATOM_WIDTH_MAX || columns / 2 + INSTRUCTION_REGISTERS > start ||
+        bool is_stored = m->plan.roles[it->tile].tile->from_register;
+        int64_t parts = warpgroups_column_parts(rows, groups, is_stored);
+        if (parts > 0) columns = columns % parts ? 0 : columns / parts;
+        if (!parts || !columns || columns % ATOM_WIDTH_UNIT != 0 || columns > ATOM_WIDTH_MAX ||
+            columns / 2 + INSTRUCTION_REGISTERS > start ||
             (int64_t)cost_value(c, it->c) % warpgroups_step(m->r) != 0)
             return false;
     }
@@ -54,10 +62,10 @@ static int64_t stages_of(const cost_choice *c, int tile) {
 }
 
 static int64_t operand_bytes(const cost_model *m, const cost_choice *c) {
-    double bytes = 0;
+    double bytes = cost_pair_bytes(m, c);
     int64_t slots = 0;
     for (int i = 0; i < m->plan.count; i++) {
-        if (!m->plan.roles[i].in_shared) continue;
+        if (!m->plan.roles[i].in_shared || cost_is_pair_held(m, c, i)) continue;
         bytes += cost_tile_bytes(m, c, i) * (double)stages_of(c, i);
         slots += stages_of(c, i);
     }
@@ -98,46 +106,62 @@ static bool passes_through(const cost_model *m, const place_role *role) {
     return true;
 }
 
+/* Of a 16-bit copy that products take from registers. */
+static double cast_registers(const cost_model *m, const cost_choice *c, int tile) {
+    const place_role *role = &m->plan.roles[tile];
+    if (role->tile->axis_count != 2 || !role->has_cast) return 0;
+    return cost_tile_registers(m, c, tile) * WARPGROUP_STEP_BYTES / warpgroups_step(m->r) / 4;
+}
+
 /* Accumulators, matrices that elementwise statements keep, and 16-bit copies that products take
  * from registers.
  */
 static double matrix_registers(const cost_model *m, const cost_choice *c, int tile) {
     const place_role *role = &m->plan.roles[tile];
-    double own = cost_tile_registers(m, c, tile), all = 0;
+    double own = cost_pair_registers(m, c, tile, cost_tile_registers(m, c, tile)), all = 0;
     if (role->tile->axis_count != 2) return 0;
-    if (role->is_product || (role->in_register && role->tile->from_global)) all += own;
+    if (role->is_product || (role->in_register && role->tile->from_global) ||
+        cost_is_pair_held(m, c, tile))
+        all += own;
     else if (role->in_register && !passes_through(m, role)) all += own;
-    if (role->has_cast)
-        all += own * WARPGROUP_STEP_BYTES / warpgroups_step(m->r) / 4 * (double)c->casts;
+    if (!warpgroups_store_operands(m->r)) /* (else in place of it) */
+        all += cast_registers(m, c, tile) * (double)c->casts;
     if (role->is_product && narrow_is_promoted(m->r, role->tile)) all += own;
     return all;
 }
 
-/* The most that tiles take at a time. What a loop has is there in all of it, since products of one
+/* The most that tiles take at a time. What a loop has is there in all of it, where products of one
  * iteration run beside elements of another, but for values of columns: these are made of one
- * another in place, and those that are loaded come first of all.
+ * another in place, and those that are loaded come first of all. Where the next iteration issues
+ * the last products, their left operands have been read when elements begin: as the checks count,
+ * further places of these leave room for values of columns.
  */
 static double tile_registers(const cost_model *m, const cost_choice *c) {
-    double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0;
+    double matrices[COST_ITEMS_MAX] = {0}, vectors[COST_ITEMS_MAX] = {0}, most = 0, further = 0;
     int points = m->point_count < COST_ITEMS_MAX ? m->point_count : COST_ITEMS_MAX;
+    bool is_apart = warpgroups_store_operands(m->r);
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         bool is_columns = role->layout == TL_COLUMNS && role->in_register;
         double own = is_columns ? cost_tile_registers(m, c, i) : matrix_registers(m, c, i);
         cost_life l = m->lives[i], loop = m->loops[i];
-        if (loop.first >= 0 && (!is_columns || role->is_loaded_in_loop)) l.first = loop.first;
-        if (loop.first >= 0 && !is_columns) l.last = loop.last > l.last ? loop.last : l.last;
+        if (loop.first >= 0 && (is_columns ? role->is_loaded_in_loop : !is_apart))
+            l.first = loop.first;
+        if (loop.first >= 0 && !is_columns && !is_apart)
+            l.last = loop.last > l.last ? loop.last : l.last;
         if (is_columns && l.last > l.first) l.last--;
         for (int p = l.first; own > 0 && p >= 0 && p <= l.last && p < points; p++)
             *(is_columns ? &vectors[p] : &matrices[p]) += own;
     }
+    for (int i = 0; i < m->plan.count && m->sums_left > 0; i++)
+        further += cast_registers(m, c, i) * (double)(c->casts - 1);
     for (int p = 0; p < points; p++)
-        most = fmax(most, matrices[p] + fmax(vectors[p], ROW_REGISTERS));
+        most = fmax(most, fmax(matrices[p] + ROW_REGISTERS, matrices[p] - further + vectors[p]));
     return most;
 }
 
 typedef struct load {
-    double products, first, issued, cache, late, flops; /* clocks of a tile; flops */
+    double products, first, issued, cache, late, columns, flops; /* clocks of a tile; flops */
 } load;
 
 /* A loop up to a triangle's edge: its length, its block, and its blocks of all tiles. */
@@ -209,11 +233,16 @@ static load add_up(const cost_model *m, const cost_choice *c) {
             double clocks = product_clocks(m, c, it) * runs;
             all.products += clocks;
             if (m->plan.roles[it->tile].in_shared) all.first += clocks;
+        } else if (it->kind == COST_ELEMENTS && it->is_columns) {
+            prices_element element = {.fp32 = it->fp32, .exp2 = it->exp2};
+            all.issued += prices_of_issue(g, a * COLUMN_COPIES * (double)c->warpgroups) * runs *
+                          prices_of_element(element);
         } else if (it->kind == COST_ELEMENTS && !it->is_vector) {
             bool is_cut = it->is_mask && m->is_triangular && it->loop_count == 1;
             bool is_near = it->near_fp32 > 0; /* few arguments are far out */
             /* What a moving maximum costs is taken out again by pass guard. */
-            double fp32 = m->is_guarded && it->is_of_maximum ? 0 : it->fp32;
+            bool is_saved = m->is_guarded && !c->is_paired && it->is_of_maximum;
+            double fp32 = is_saved ? 0 : it->fp32;
             prices_element element = {.fp32 = is_near ? it->near_fp32 : fp32,
                                       .exp2 = is_near ? 0 : it->exp2,
                                       .conversions = it->conversions};
@@ -230,6 +259,7 @@ static load add_up(const cost_model *m, const cost_choice *c) {
                                   .boxes = boxes_of(m, it, a)};
             prices_copy clocks = prices_of_lines(lines);
             if (it->is_load) all.cache += clocks.all * runs;
+            if (it->loop_count > 0 && it->is_columns) all.columns += COLUMN_LOAD_CLOCKS * runs;
             /* A tile's beginning and end wait for it: nothing else of it is under way. */
             bool is_waited =
                 it->loop_count == 0 || (m->channel_count > 0 && it->tile == m->channels[0]);
@@ -247,12 +277,19 @@ static double iterations(const cost_model *m, const cost_choice *c) {
     return most;
 }
 
-/* Clocks an iteration that all wait for copies: those of so many iterations are under way. */
-static double copy_wait(const cost_model *m, const cost_choice *c, double iteration_clocks) {
-    double wait = 0;
+/* Clocks an iteration that all wait for copies: those of so many iterations are under way. A tile
+ * that the next iteration's first row of products still reads is free when the last warpgroup's row
+ * has landed.
+ */
+static double copy_wait(const cost_model *m, const cost_choice *c, double iteration_clocks,
+                        double row_clocks) {
+    double wait = 0, groups = (double)c->warpgroups;
+    double late = iteration_clocks * (groups - 1) / groups + row_clocks;
     for (int i = 0; i < m->channel_count; i++) {
-        double ahead = (double)stages_of(c, m->channels[i]) - 1;
-        wait = fmax(wait, PRICES_LANDING_ASYNC_CLOCKS - ahead * iteration_clocks);
+        int tile = m->channels[i];
+        double ahead = ((double)stages_of(c, tile) - 1) * iteration_clocks;
+        if (m->is_read_last[tile] && stages_of(c, tile) > 1) ahead -= late;
+        wait = fmax(wait, PRICES_LANDING_ASYNC_CLOCKS - ahead);
     }
     return wait;
 }
@@ -282,6 +319,28 @@ static double end_clocks(const cost_model *m, const cost_choice *c, bool is_rota
            (has_own ? 0 : (single + results) / TURN_BYTES_A_CLOCK);
 }
 
+/* Two that share rows have two slots, and a block's way through one of them is long: it lands, its
+ * scores are made, then its weights, and both multiply it.
+ */
+static double slot_clocks(load all, double runs) {
+    return (runs * PRICES_LANDING_ASYNC_CLOCKS + all.cache + all.products +
+            all.issued * ELEMENT_SHARE) /
+           PAIR;
+}
+
+/* What copies bring from device memory: tiles of few rows share nothing that they read. */
+static double read_clocks(const cost_model *m, const cost_choice *c) {
+    const gpu *g = m->r->target;
+    double bytes = 0;
+    for (int i = 0; i < m->item_count; i++) {
+        const cost_item *it = &m->items[i];
+        if (it->kind == COST_COPY && it->is_load)
+            bytes +=
+                cost_value(c, it->a) * cost_value(c, it->b) * it->element_bytes * cost_runs(c, it);
+    }
+    return bytes / (g->memory * 1e9 / ((double)g->sms * g->clock * 1e6));
+}
+
 cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     const gpu *g = m->r->target;
     cost_result out = {.rows_per_warp = WARPGROUP_ROWS / WARPGROUP_WARPS};
@@ -291,34 +350,43 @@ cost_result cost_of_warpgroups(const cost_model *m, const cost_choice *c) {
     out.shared_bytes = operands + (has_own ? results : 0);
     int further = m->mask_tests > FEW_TESTS ? m->mask_tests - FEW_TESTS : 0;
     out.registers = (int)tile_registers(m, c) + ROLE_REGISTERS + further * TEST_REGISTERS;
-    if (operands > g->block_shared ||
-        out.registers > warpgroups_math_registers(m->r, c->warpgroups))
-        return out;
+    int most = c->is_paired ? warpgroups_paired_registers(m->r)
+                            : warpgroups_math_registers(m->r, c->warpgroups);
+    if (operands > g->block_shared || out.registers > most) return out;
     out.fits = true;
     out.resident = 1;
     load all = add_up(m, c);
     double groups = (double)c->warpgroups, runs = iterations(m, c);
     bool waits = all.first < all.products; /* a product takes what elements made of another */
     /* Without a second place for the left operand a vote keeps products from running on. */
-    bool is_apart = m->is_guarded && c->casts < 2;
+    bool is_apart = m->is_guarded && !c->is_paired && c->casts < 2;
     double chain = all.products, issued = all.issued * PRICES_TOGETHER_SHARE;
     if (waits) {
         chain = ((is_apart ? all.products : all.first) * READY_SHARE + all.issued * ELEMENT_SHARE) /
                 groups;
         issued += runs * (PRICES_STEP_CLOCKS + (is_apart ? 0 : SECOND_CLOCKS));
     }
+    if (c->is_paired) chain = fmax(chain, slot_clocks(all, runs));
     double products = fmax(all.products / PRICES_BUSY_SHARE,
                            all.products + runs * TURN_CLOCKS * groups * (groups - 1));
-    double step = fmax(fmax(products, issued), fmax(chain, all.cache));
-    double wait = copy_wait(m, c, step / runs) * runs;
-    double end = end_clocks(m, c, waits, (double)results, has_own);
+    out.read = cost_has_few_rows(m) ? read_clocks(m, c) : 0;
+    double step = fmax(fmax(products, issued), fmax(fmax(chain, all.cache), out.read));
+    /* Where all meet in a round, nobody has products under way while another computes. */
+    if (warpgroups_store_operands(m->r)) step = fmax(products + issued, all.cache);
+    step += all.columns;
+    double row = (all.products - all.first) / runs / groups; /* sums that the next iteration adds */
+    double wait = copy_wait(m, c, step / runs, row) * runs;
+    bool is_rotated = waits && m->sums_left == 0;
+    double end = end_clocks(m, c, is_rotated, (double)results, has_own);
     out.blocks = runs;
     out.tensor = all.products;
     out.elements = issued;
     out.chain = chain;
     out.cache = all.cache;
     out.clocks = step + wait + TILE_CLOCKS + TILE_GROUP_CLOCKS * groups + all.late + end;
-    out.tflops = all.flops / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
-    out.per_element = out.clocks / useful_elements(m, c);
+    double useful = useful_elements(m, c);
+    double share = c->is_paired ? useful / cost_grid_elements(m, c) : 1; /* rows may be few */
+    out.tflops = all.flops * share / out.clocks * (double)g->sms * g->clock * 1e6 / 1e12;
+    out.per_element = out.clocks / useful;
     return out;
 }

@@ -179,11 +179,23 @@ static void run_mask(ends_state *state, tl_statement *s) {
         set(state, edit_target_name(s), value_of(holds_either(before.may, value.may)));
 }
 
+/* What is past the end is dropped, or was left out of the sum that the tile is. Else a store has to
+ * happen, unless it adds nothing.
+ */
+static void run_store(ends_state *state, tl_statement *s) {
+    bool adds = s->copy.target_kind == TL_ACCUMULATE;
+    int number = tile_number(state, s->copy.what->text);
+    ends_mode mode = state->question->mode;
+    bool is_dropped =
+        mode == ENDS_PART || (mode == ENDS_WHOLE && (!adds || has_axis(state, s->copy.what->text)));
+    bool is_nothing = adds && number >= 0 && is_zero(state->values[number]);
+    if (!is_dropped && !is_nothing) hurt(state, s, (str){"", 0}, 0);
+}
+
 static void run_copy(ends_state *state, tl_statement *s) {
     if (s->copy.to == TL_GLOBAL) {
-        if (state->question->mode == ENDS_MASKED || s->copy.target_kind == TL_ACCUMULATE)
-            hurt(state, s, (str){"", 0}, 0); /* the store has to happen */
-        return;                              /* else what is past the end is dropped */
+        run_store(state, s);
+        return;
     }
     str name = edit_target_name(s);
     const tiles_tile *tile = tiles_find(state->tiles, name);
@@ -195,7 +207,15 @@ static void run_copy(ends_state *state, tl_statement *s) {
     else set(state, name, value_of(holds_given(type)));
 }
 
+/* What a round may find there of the one before may be anything that exists. */
+static void enter_loop(ends_state *state, tl_statement *loop) {
+    for (int i = 0; i < state->tiles->tiles.count; i++)
+        if (carry_between(loop, state->tiles->tiles.items[i].name))
+            state->values[i] = only(HOLDS_GIVEN);
+}
+
 static void run_statement(ends_state *state, tl_statement *s) {
+    if (s->kind == TL_FOR) enter_loop(state, s);
     if (s->kind == TL_COPY) run_copy(state, s);
     if (s->kind != TL_COMPUTE) return;
     const tl_compute *c = &s->compute;
@@ -239,8 +259,9 @@ ends_answer ends_ask(reason *r, const tiles_list *tiles, const ends_question *qu
     for (int i = 0; i < count; i++)
         state.values[i] =
             (ends_value){holds_these(HOLDS_GIVEN), question->mode == ENDS_PART ? 0 : i + 1};
-    for (tl_statement *s = tl_next(question->loop, question->loop); s && !state.answer.hurt;
-         s = tl_next(s, question->loop))
+    tl_statement *loop = question->loop;
+    tl_statement *first = loop ? tl_next(loop, loop) : r->kernel->body.first;
+    for (tl_statement *s = first; s && !state.answer.hurt; s = tl_next(s, loop))
         run_statement(&state, s);
     if (!state.answer.hurt && question->mode != ENDS_PART) check_unchanged(&state);
     return state.answer;

@@ -1,7 +1,8 @@
 /* What elements past the end of an axis hold, and whether anybody is hurt (language study 5.5).
  *
  * One iteration of a loop is executed abstractly for the elements of a stretch of the walked axis:
- * those past its end, or those of a block that one Mask covers entirely.
+ * those past its end, or those of a block that one Mask covers entirely. Of an axis that the grid
+ * divides, it is the whole kernel, each loop once.
  */
 #ifndef FLASHTL_REASON_ENDS_H
 #define FLASHTL_REASON_ENDS_H
@@ -15,7 +16,7 @@ typedef enum ends_mode {
 } ends_mode;
 
 typedef struct ends_question {
-    tl_statement *loop;
+    tl_statement *loop; /* NULL: the grid divides the axis; ENDS_PART */
     str axis;
     ends_mode mode;
     const tl_statement *mask; /* ENDS_MASKED: the one that covers the block */

@@ -213,13 +213,88 @@ static void store_by_tma(reason *r, tl_statement *store, const tl_statement *til
                       : "by lines: a box must end with 16 bytes of a row, and with its tensor");
 }
 
+/* --- sums in memory --------------------------------------------------------------------------- */
+
+/* Copies that add to the tensor: a loop that later passes wrote out in parts has several. */
+static int count_additions(const tl_kernel *kernel, str tensor) {
+    int count = 0;
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        count += s->kind == TL_COPY && s->copy.to == TL_GLOBAL &&
+                 s->copy.target_kind == TL_ACCUMULATE && str_equal(edit_copied_tensor(s), tensor);
+    return count;
+}
+
+/* Bytes that are free when the next round brings its part: the unit has read the one before. */
+static void free_before(reason *r, tl_statement *loop, tl_statement *store, str out, str tensor) {
+    reason_before(r, store,
+                  "if %.*s > %s // the round before has left these bytes\n"
+                  "Wait %.*s_global // the unit has read its source\n"
+                  "Release %.*s // bytes free\n"
+                  "end\n",
+                  STR_ARGS(loop->loop.name), edit_factor_text(r->memory, loop->loop.from),
+                  STR_ARGS(tensor), STR_ARGS(out));
+    reason_after(r, loop,
+                 "Wait %.*s_global // the unit has read its source\n"
+                 "Release %.*s // bytes free\n",
+                 STR_ARGS(tensor), STR_ARGS(out));
+}
+
+/* A round's part of sums in memory: added there by the tensor memory accelerator, which takes boxes
+ * of bytes of their own, and beside the next round. From registers it would be added in pieces of 4
+ * bytes.
+ */
+static void add_by_tma(reason *r, tl_statement *store) {
+    enum { BARRIER_BYTES = 1024 };
+    str name = store->copy.what->text, tensor = edit_copied_tensor(store);
+    tl_statement *role = find_role(r->kernel), *loop = edit_loop_of(store);
+    const tl_statement *tile = edit_find_allocation(role->role.body.first, name, TL_REGISTER);
+    bool is_fit = tile && tile->allocate.type == TL_F32 && tile->allocate.layout.kind == TL_MMA_C &&
+                  store->parent == loop && count_additions(r->kernel, tensor) == 1 &&
+                  may_store_boxes(r, tensor) && reason_is_never_empty(r, loop);
+    if (!is_fit) return;
+    int64_t columns = 0;
+    const tl_exprs *shape = &tile->allocate.shape;
+    reason_known(r, shape->items[shape->count - 1], &columns);
+    int swizzle = panels_dividing(columns * tl_type_bytes(TL_F32));
+    int64_t bytes = slot_bytes(r, tile, TL_F32, swizzle);
+    bool has_bytes = total_bytes(r) + bytes + BARRIER_BYTES <= r->target->block_shared;
+    if (is_kept_from_shared(r, name, has_bytes)) return;
+    str out = reason_fresh(r, "%.*s_out", STR_ARGS(name));
+    tl_statement *last = r->kernel->body.first;
+    for (tl_statement *s = last; s; s = s->next)
+        if (s->kind == TL_ALLOCATE) last = s;
+    allocate_after(r, last,
+                   reason_say(r,
+                              "Allocate %.*s in shared f32 (%s, %s) swizzled %d // on its way out",
+                              STR_ARGS(out), edit_text(r->memory, shape->items[0]),
+                              edit_text(r->memory, shape->items[1]), swizzle));
+    free_before(r, loop, store, out, tensor);
+    reason_before(r, store,
+                  "Copy %.*s from register to shared and get %.*s\n"
+                  "Wait %.*s // all of it is there\n",
+                  STR_ARGS(name), STR_ARGS(out), STR_ARGS(out));
+    store->copy.what = tl_name_expr(r->memory, out);
+    store->copy.from = TL_SHARED;
+    store->copy.atom = STR("tma");
+    store->copy.is_async = true;
+    store->comment = STR("in no order; rows past the end are not added");
+    reason_decide(r, "results",
+                  "parts of %.*s leave through shared memory, in bytes of their own, as boxes that "
+                  "are added",
+                  STR_ARGS(tensor));
+}
+
 static void store_through_shared(reason *r, tl_statement *store) {
     str name = store->copy.what->text;
     tl_statement *role = find_role(r->kernel);
+    if (store->copy.target_kind == TL_ACCUMULATE) {
+        if (role->role.is_warpgroups && edit_loop_of(store)) add_by_tma(r, store);
+        return;
+    }
     const tl_statement *tile = edit_find_allocation(role->role.body.first, name, TL_REGISTER);
     tl_type type = tiles_tensor_type(r->kernel, name);
     if (!tile || tile->allocate.layout.kind != TL_MMA_C || tl_type_bytes(type) != 2 ||
-        store->copy.target || store->copy.target_kind == TL_ACCUMULATE || edit_loop_of(store))
+        store->copy.target || edit_loop_of(store))
         return;
     if (role->role.is_warpgroups) {
         if (tiles_tensor(r->kernel, name)) store_by_tma(r, store, tile, type);
@@ -236,8 +311,9 @@ static void order_tiles(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = s->next)
         if (s->kind == TL_GRID) grid = s;
     if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
-    bool has_order = false;
+    bool has_order = false, is_listed = false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        is_listed |= walk_is_listed(r, s);
         for (int i = 0; i < grid->grid.count; i++) {
             tl_walk *walk = &grid->grid.items[i];
             int up = walk_direction(r, s, walk->name);
@@ -251,7 +327,8 @@ static void order_tiles(reason *r) {
         }
     }
     if (has_order || grid->grid.count < 2) return;
-    /* All tiles take equally long: those that share what they read follow one another. */
+    /* As far as is known all tiles take equally long: those that share what they read follow one
+     * another. */
     tl_walk *items = arena_array(r->memory, tl_walk, grid->grid.count);
     int count = 0;
     for (int pass = 0; pass < 2; pass++)
@@ -260,8 +337,10 @@ static void order_tiles(reason *r) {
                 items[count++] = grid->grid.items[i];
     grid->grid.items = items;
     reason_decide(r, "order of tiles",
-                  "all tiles take equally long; those of one matrix follow one "
-                  "another, so that what they share is read from the level-2 cache");
+                  "%s; those of one matrix follow one "
+                  "another, so that what they share is read from the level-2 cache",
+                  is_listed ? "a table says how long each tile takes"
+                            : "all tiles take equally long");
 }
 
 bool reason_finish(reason *r) {

@@ -79,6 +79,16 @@ static bool read_end(reason *r, flat_walk *f) {
     return true;
 }
 
+/* Does the tail read the tile, which it does not wait for itself? By the time that the next tile's
+ * first product has been issued the name would mean that one's.
+ */
+static bool is_held_for_tail(const flat_walk *f, str tile) {
+    bool is_read = false;
+    for (const tl_statement *s = f->issue.first; s; s = s->next)
+        is_read |= edit_is_product(s) && edit_reads(s, tile);
+    return is_read && !names_have(&f->channels, tile);
+}
+
 /* Before the loop: where the tail's sums start, and the first block. */
 static bool read_beginning(reason *r, flat_walk *f) {
     bool has_product = false;
@@ -88,6 +98,8 @@ static bool read_beginning(reason *r, flat_walk *f) {
         bool is_start = edit_is_compute(s, TL_FILL) && names_meet(&writes, &f->targets);
         if (!is_start && (names_meet(&writes, &f->targets) || names_meet(&reads, &f->targets)))
             return refuse(f, "a tile's beginning touches what its end adds up");
+        if (s->kind == TL_WAIT && is_held_for_tail(f, s->sync.what->text))
+            return refuse(f, "its last product reads a tile that its first one reads, too");
         has_product = has_product || edit_is_product(s);
         edit_append_copy(r->memory, is_start ? &f->starts : &f->beginning, s);
     }
@@ -342,23 +354,34 @@ static void begin_with_free(reason *r, tl_statement *walk) {
     }
 }
 
-void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk, bool is_wanted) {
+/* Do tables say where what is copied ends? One warp then brings boxes and lines. */
+static bool ends_by_tile(reason *r, tl_statement *loads) {
+    for (tl_statement *s = loads->loop.body.first; s; s = tl_next(s, loads))
+        if (s->kind == TL_COPY && walk_goes_by_tile(r, s)) return true;
+    return false;
+}
+
+void walk_flatten(reason *r, tl_statement *loads, tl_statement *walk) {
+    enum { UNSAID = -1 };
     flat_walk f = {.walk = walk};
+    int64_t wanted = reason_decided(r, UNSAID, "flat");
     bool may = find_loop(&f) && read_end(r, &f) && read_beginning(r, &f) && find_moved(r, &f);
-    for (const tl_statement *s = loads->loop.body.first; s && may;
-         s = tl_next((tl_statement *)(uintptr_t)s, loads))
-        if (s->kind == TL_COPY && walk_goes_by_tile(r, s))
-            may = refuse(&f, reason_say(r, "lengths of %.*s are those of the tile at hand",
-                                        STR_ARGS(s->copy.what->text)));
+    if (may && !walk_is_counted(r, scalar_grid(r->kernel)))
+        may = refuse(&f, "tables say how many tiles there are, and they are not counted");
     if (may && shares_bytes(r, &f))
         may = refuse(&f, "its result leaves in the bytes of a tile that the next one begins with");
+    if (may && wanted == UNSAID && ends_by_tile(r, loads)) {
+        reason_offers_switch(r, "flat", false);
+        may = refuse(&f, "tables say where its copies end, and a warp that brings boxes and lines "
+                         "was the slower for beginning the next tile before this one's last copy");
+    }
     if (!may) {
         begin_with_free(r, loads);
         reason_decide(r, "flat walk", "each tile ends before the next one begins: %s", f.why);
         return;
     }
-    reason_offers_switch(r, "flat", is_wanted);
-    if (!is_wanted) {
+    reason_offers_switch(r, "flat", wanted != 0);
+    if (wanted == 0) {
         reason_decide(r, "flat walk", "each tile ends before the next one begins, as %s",
                       reason_pin_word(r, "flat"));
         return;

@@ -120,12 +120,30 @@ static bool is_walked(const tl_kernel *kernel, const tl_statement *s, str index)
     return false;
 }
 
+/* Sums of products along the axis that go to memory as they are, and are added to what is there:
+ * each tile may add its part.
+ */
+static bool is_added_in_memory(const tl_kernel *kernel, const tl_statement *s, str index) {
+    if (tl_operation_shape(s->compute.operation) != TL_SHAPE_PRODUCT) return false;
+    str name = s->compute.target->text;
+    bool is_added = false;
+    for (tl_statement *t = kernel->body.first; t; t = tl_next(t, NULL)) {
+        bool adds = t->kind == TL_COPY && t->copy.to == TL_GLOBAL &&
+                    t->copy.target_kind == TL_ACCUMULATE && str_equal(t->copy.what->text, name);
+        bool sums = edit_is_product(t) && str_equal(edit_target_name(t), name) &&
+                    !edit_takes(t, name) && str_equal(taken_along(kernel, t), index);
+        is_added |= adds;
+        if (!adds && !sums && (edit_reads(t, name) || edit_writes(t, name))) return false;
+    }
+    return is_added;
+}
+
 bool meant_whole_by(reason *r, str index, const tl_statement **by) {
     *by = NULL;
     if (!meant_read(r)) return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (s->kind == TL_COMPUTE && str_equal(taken_along(r->kernel, s), index) &&
-            !is_walked(r->kernel, s, index) && !*by)
+            !is_walked(r->kernel, s, index) && !is_added_in_memory(r->kernel, s, index) && !*by)
             *by = s;
     return true;
 }

@@ -302,11 +302,29 @@ static bool may_rotate(reason *r, rotation *o, const tl_statement *role) {
     return true;
 }
 
+static void explain_spread(reason *r, const char *j, const char *why, const leave_last *last) {
+    str left = {"", 0};
+    for (int i = 0; i < last->targets.count; i++)
+        reason_list(r, &left, " and ", "%.*s", STR_ARGS(edit_bare(last->targets.items[i])));
+    const char *how =
+        left.length > 0
+            ? reason_say(r, "%.*s of a block %s issued by the next iteration, before its own: %s",
+                         STR_ARGS(left), last->targets.count > 1 ? "are" : "is", why)
+            : reason_say(r, "no block overlaps the next one: %s%s%s", why,
+                         str_is(str_from(why), last->why) ? "" : "; ",
+                         str_is(str_from(why), last->why) ? "" : last->why);
+    reason_decide(r, "overlap",
+                  "products of the loop over %s are issued when their operands are there and "
+                  "waited for when they are needed; %s",
+                  j, how);
+}
+
 static void overlap(reason *r, tl_statement *loop, const tl_statement *role, bool is_wanted) {
     rotation o = {.memory = r->memory, .loop = loop};
     const char *j = edit_z(r->memory, loop->loop.name);
     bool may = may_rotate(r, &o, role);
-    int spread = may || !is_wanted ? 0 : spread_products(r, loop);
+    leave_last last;
+    int spread = may || !is_wanted ? 0 : spread_products(r, loop, &last);
     if (!may && spread == 0 && is_wanted) {
         reason_decide(r, "overlap", "the loop over %s stays as it is: %s", j, o.why);
         return;
@@ -318,10 +336,7 @@ static void overlap(reason *r, tl_statement *loop, const tl_statement *role, boo
         return;
     }
     if (!may) {
-        reason_decide(r, "overlap",
-                      "products of the loop over %s are issued when their operands are there and "
-                      "waited for when they are needed; no block overlaps the next one: %s",
-                      j, o.why);
+        explain_spread(r, j, o.why, &last);
         return;
     }
     str target = edit_bare(o.head_targets.items[0]), sum = edit_bare(o.targets.items[0]);

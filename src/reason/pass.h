@@ -18,6 +18,7 @@ typedef struct reason {
     const char *pass; /* the one at hand */
     int way;          /* of the cuts into tiles, best first, the one that is wanted */
     bool is_plain;    /* the plainest form of it */
+    bool is_halved;   /* its first form has keys in parts (halve.c) */
     reason_log log;
     reason_offers offers;
     LIST(reason_taken) taken;
@@ -82,6 +83,12 @@ void reason_copy_parts(reason *r);
 
 /* Gives a tile that is changed before products take it a name of its own. versions.c */
 void reason_name_versions(reason *r);
+
+/* Copies keys whose first columns are the values in parts, where two warpgroups may share their
+ * sums: the first of the forms that are tried; after it come those that there would be without.
+ * halve.c
+ */
+void reason_halve(reason *r);
 
 /* Factors of operands of 8 bits go past the products. scales.c */
 void reason_scales(reason *r);

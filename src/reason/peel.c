@@ -27,10 +27,11 @@ static void replace_name(void *context, tl_expr *e) {
     *e = (tl_expr){.kind = TL_INTEGER, .integer = sum};
 }
 
-static void replace_in(tl_block *block, const replacement *r) {
+void peel_put(tl_block *block, str name, const tl_expr *value) {
+    replacement r = {name, value};
     for (tl_statement *s = block->first; s; s = s->next) {
-        tl_each_expr(s, replace_name, (void *)(uintptr_t)r);
-        if (tl_statement_body(s)) replace_in(tl_statement_body(s), r);
+        tl_each_expr(s, replace_name, &r);
+        if (tl_statement_body(s)) peel_put(tl_statement_body(s), name, value);
     }
 }
 
@@ -73,8 +74,7 @@ tl_block peel_iteration(reason *r, const tl_statement *loop, const tl_statement 
         for (; t; t = is_inside ? t->next : NULL)
             tl_block_append(&made, NULL, tl_statement_copy(r->memory, t));
     }
-    const replacement by_first = {loop->loop.name, loop->loop.from};
-    if (is_first) replace_in(&made, &by_first);
+    if (is_first) peel_put(&made, loop->loop.name, loop->loop.from);
     return made;
 }
 

@@ -13,6 +13,10 @@ bool peel_has_test(const tl_statement *loop);
 tl_block peel_iteration(reason *r, const tl_statement *loop, const tl_statement *from,
                         const tl_statement *to, bool is_first);
 
+/* Puts the value in for the name, in all statements of a block that is no part of the kernel yet.
+ */
+void peel_put(tl_block *block, str name, const tl_expr *value);
+
 /* The loop begins one later. */
 void peel_advance(reason *r, tl_statement *loop);
 

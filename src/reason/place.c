@@ -179,12 +179,27 @@ static void complete_sums(reason *r, place_plan *plan) {
 
 /* --- instructions ----------------------------------------------------------------------------- */
 
+/* On how many parts of the columns its warpgroups work. */
+static int64_t column_parts(reason *r, const place_plan *plan, const tl_statement *s) {
+    str row, column;
+    int64_t rows = 0;
+    const place_role *left = place_find(plan, edit_operand_name(s, 0));
+    bool is_stored = left && left->tile->from_register;
+    if (!plan->warpgroups || !is_stored ||
+        !tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &column) ||
+        !reason_known(r, tiles_extent(plan->tiles, row)->extent, &rows))
+        return 1;
+    int64_t parts = warpgroups_column_parts(rows, plan->warpgroups, is_stored);
+    return parts > 0 ? parts : 1;
+}
+
 /* The columns of a product of warpgroups: an atom per width, m64n128k16. 0: none fits. */
 static int product_width(reason *r, const place_plan *plan, const tl_statement *s) {
     str row, column;
     int64_t columns = 0;
     bool is_known = tiles_operand_axes(plan->tiles, &s->compute.operands[1], &row, &column) &&
                     reason_known(r, tiles_extent(plan->tiles, column)->extent, &columns);
+    columns /= column_parts(r, plan, s);
     bool fits = is_known && columns > 0 && columns <= ATOM_WIDTH_MAX;
     return fits && columns % ATOM_WIDTH_UNIT == 0 ? (int)columns : 0;
 }
@@ -206,6 +221,31 @@ static bool choose_atoms(reason *r, const place_plan *plan, bool is_async) {
     return true;
 }
 
+/* The same of the products that take this right operand. */
+static int64_t parts_of_right(reason *r, const place_plan *plan, str name) {
+    int64_t most = 1;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        bool takes = edit_is_product(s) && str_equal(edit_bare(edit_operand_name(s, 1)), name);
+        int64_t parts = takes ? column_parts(r, plan, s) : 1;
+        if (parts > most) most = parts;
+    }
+    return most;
+}
+
+/* Sums whose columns are divided among the warpgroups say so. */
+static void divide_columns(reason *r, const place_plan *plan, tl_block registers) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        int64_t parts = edit_is_product(s) ? column_parts(r, plan, s) : 1;
+        if (parts < 2) continue;
+        for (tl_statement *a = registers.first; a; a = a->next)
+            if (str_equal(a->allocate.names[0], edit_bare(edit_target_name(s)))) {
+                tl_layout *layout = &a->allocate.layout;
+                layout->over_rows = 1;
+                layout->over_columns = (int)parts;
+            }
+    }
+}
+
 /* --- allocations ------------------------------------------------------------------------------ */
 
 /* The widest swizzle whose runs divide a line; of panels that may be open, the one chosen. */
@@ -216,6 +256,8 @@ static int swizzle_of(reason *r, const place_plan *plan, const place_role *role,
     int64_t columns = 0, widest;
     if (!last || !reason_known(r, last->extent, &columns)) return 0;
     *line_bytes = columns * tl_type_bytes(role->tile->storage);
+    int64_t parts = parts_of_right(r, plan, role->tile->name);
+    if (parts > 1) return panels_dividing(*line_bytes / parts); /* none is of two warpgroups */
     return reason_let_integer(r, "panel_bytes", &widest) &&
                    panels_may_be_open(r, plan->tiles, role->tile)
                ? panels_swizzle(*line_bytes, widest)
@@ -359,6 +401,8 @@ static void wrap_in_role(reason *r, tl_block role, tl_block shared, tl_block reg
 bool reason_place(reason *r) {
     place_plan plan = {.warps = reason_decided(r, 4, "warps")};
     int64_t warpgroups = reason_decided(r, 0, "warpgroups");
+    if (reason_decided(r, 0, "pair")) warpgroups = 1; /* pass pair makes two of it */
+    plan.warpgroups = warpgroups;
     if (warpgroups > 0) plan.warps = warpgroups * WARPGROUP_WARPS;
     if (plan.warps < 1 || plan.warps > r->target->block_threads / 32)
         return reason_stuck(r, NULL, "a block of %lld warps does not exist on %.*s",
@@ -373,6 +417,7 @@ bool reason_place(reason *r) {
     place_copies(r, &plan);
     tl_block shared = shared_allocations(r, &plan);
     tl_block registers = register_allocations(r, &plan, &casts);
+    if (warpgroups > 0) divide_columns(r, &plan, registers);
     name_places(r, &plan);
     wrap_in_role(r, role_header(r, &plan, warpgroups), shared, registers);
     return true;

@@ -30,8 +30,8 @@ typedef struct place_plan {
     tiles_list *tiles;
     place_role *roles; /* one per tile, in the order of tiles->tiles */
     int count;
-    int64_t warps;
-    bool mixes_orders; /* what meets such sums cannot have their order of columns */
+    int64_t warps, warpgroups; /* 0 warpgroups: warps issue products themselves */
+    bool mixes_orders;         /* what meets such sums cannot have their order of columns */
 } place_plan;
 
 /* Reads uses and decides places. False when it reported what cannot be placed. */

@@ -314,6 +314,7 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
         int refused = options->refused ? options->refused[number] : 0;
         r.way = refused % REASON_WAYS;
         r.is_plain = refused >= REASON_WAYS;
+        r.is_halved = false;
         reason_note_history(&r, -1);
         for (int i = first + 1; i <= last && is_going; i++) {
             r.pass = pass_names[i].name;
@@ -322,7 +323,8 @@ reason_result reason_program(const tl_program *sketch, const gpu *target,
             reason_note_history(&r, i);
             if (is_going) continue;
             if (is_good) result.stuck_kernel = number;
-            if (is_good) result.may_differ = refused > 0 || i > find_pass(STR("tile"));
+            if (is_good)
+                result.may_differ = refused > 0 || r.is_halved || i > find_pass(STR("tile"));
             is_good = false;
         }
     }

@@ -80,9 +80,28 @@ static bool take_channel(reason *r, channels *all, tl_statement *copy) {
     return true;
 }
 
+/* What the warpgroups themselves bring there is a channel, too, until they do so anew. */
+static bool take_store(reason *r, channels *all, tl_statement *copy) {
+    str name = edit_target_name(copy);
+    channel c = {.shared = edit_z(r->memory, name)};
+    for (tl_statement *s = copy->next; s && !edit_writes(s, name); s = s->next)
+        if (edit_reads_within(s, name)) {
+            c.first = c.first ? c.first : s;
+            c.last = s;
+        }
+    if (!c.first)
+        return reason_stuck(r, copy, "no product takes %.*s from shared memory", STR_ARGS(name));
+    if (all->count == CHANNELS_MAX)
+        return reason_stuck(r, copy, "more than %d copies into shared memory", CHANNELS_MAX);
+    copy->copy.atom = STR("stmatrix");
+    all->items[all->count++] = c;
+    return true;
+}
+
 static bool take_channels(reason *r, channels *all, tl_statement *math) {
     for (tl_statement *s = math->role.body.first, *next; s; s = next) {
         next = tl_next(s, math);
+        if (edit_is_store(s) && !take_store(r, all, s)) return false;
         if (!edit_is_fill(s)) continue;
         if (!take_channel(r, all, s)) return false;
         edit_remove(r->kernel, s);

@@ -20,9 +20,12 @@ static bool is_issued(const tl_statement *s) {
     return edit_is_product(s) && s->compute.is_async;
 }
 
-/* A Wait for a shared tile, not for a product. */
-static bool is_arrival(const tl_statement *s) {
-    return s->kind == TL_WAIT && str_ends(s->sync.what->text, STR("_shared"));
+/* A Wait for a shared tile, not for a product: what warpgroups bring there has no other place. */
+static bool is_arrival(const reason *r, const tl_statement *s) {
+    if (s->kind != TL_WAIT) return false;
+    str name = s->sync.what->text;
+    return str_ends(name, STR("_shared")) ||
+           (str_equal(edit_bare(name), name) && edit_shared_tile(r->kernel, name));
 }
 
 /* To wait for what is somewhere, or to release it, changes it. */
@@ -56,7 +59,7 @@ static bool issue_early(reason *r, tl_statement *product) {
     uses own = {0};
     add_uses(r, product, &own);
     tl_statement *first = product;
-    while (first->previous && is_arrival(first->previous) &&
+    while (first->previous && is_arrival(r, first->previous) &&
            names_have(&own.reads, first->previous->sync.what->text))
         first = first->previous;
     for (const tl_statement *s = first; s != product; s = s->next) add_uses(r, s, &own);
@@ -97,7 +100,7 @@ static bool wait_late(reason *r, const tl_statement *role, tl_statement *wait) {
     while (last->next && last->next->kind == TL_RELEASE) last = last->next;
     tl_statement *at = last->next;
     for (; at; at = at->next) {
-        bool is_landing = at->kind == TL_WAIT && !is_arrival(at);
+        bool is_landing = at->kind == TL_WAIT && !is_arrival(r, at);
         if (is_landing || at->kind == TL_RELEASE || !may_pass(r, &own, at)) break;
         if (operand.length == 0 || !edit_writes_within(at, operand)) continue;
         if (at->kind == TL_RESHAPE ? !is_written : left == 0) break;
@@ -133,9 +136,10 @@ static void drop_places(tl_statement *role, tl_statement *loop) {
     }
 }
 
-int spread_products(reason *r, tl_statement *loop) {
+int spread_products(reason *r, tl_statement *loop, leave_last *last) {
     tl_statement *role = warpgroups_role(r->kernel);
     int count = 0;
+    *last = (leave_last){0};
     for (const tl_statement *s = loop->loop.body.first; s; s = s->next) count += is_issued(s);
     if (count < 2) return 0;
     int moved = 0;
@@ -143,12 +147,14 @@ int spread_products(reason *r, tl_statement *loop) {
         next = s->next;
         if (is_issued(s)) moved += issue_early(r, s);
     }
+    *last = leave_cut(r, loop);
     for (tl_statement *s = loop->loop.body.last, *previous; s; s = previous) {
         previous = s->previous;
-        if (s->kind == TL_WAIT && !is_arrival(s)) moved += wait_late(r, role, s);
+        if (s->kind == TL_WAIT && !is_arrival(r, s)) moved += wait_late(r, role, s);
     }
-    if (moved == 0) return 0;
+    if (moved == 0 && last->targets.count == 0) return 0;
     stage_vectors_first(r, loop);
     drop_places(role, loop);
-    return moved;
+    if (last->targets.count > 0) leave_write(r, loop, last);
+    return moved + last->targets.count;
 }

@@ -2,9 +2,11 @@
 #ifndef FLASHTL_REASON_SPREAD_H
 #define FLASHTL_REASON_SPREAD_H
 
-#include "reason/pass.h"
+#include "reason/leave.h"
 
-/* Returns how many products run beside something else now; 0: the loop is as it was. */
-int spread_products(reason *r, tl_statement *loop);
+/* Returns how many products run beside something else now; 0: the loop is as it was. Says which of
+ * them the next iteration issues.
+ */
+int spread_products(reason *r, tl_statement *loop, leave_last *last);
 
 #endif

@@ -474,7 +474,8 @@ void reason_forget_stages(reason *r) {
 }
 
 bool reason_stage(reason *r) {
-    if (warpgroups_role(r->kernel)) return true; /* pass roles has done it */
+    /* Passes roles and pair have done it. */
+    if (warpgroups_role(r->kernel) || warpgroups_are_paired(r->kernel)) return true;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (edit_is_store(s) && !stage_stored(r, s)) return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))

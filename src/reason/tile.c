@@ -4,6 +4,7 @@
 #include "reason/cost_model.h"
 #include "reason/narrow.h"
 #include "reason/nominal.h"
+#include "reason/pair.h"
 #include "reason/panels.h"
 #include "reason/shares.h"
 #include "reason/warpgroups.h"
@@ -24,7 +25,7 @@ enum {
 typedef struct search {
     reason *r;
     cost_model *model;
-    int64_t pinned_warps, pinned_resident, pinned_warpgroups;
+    int64_t pinned_warps, pinned_resident, pinned_warpgroups, pinned_pair;
     int pinned_hold;                 /* -1: open */
     int64_t least_warps, most_warps; /* that are tried */
     /* Asked for by each of many thousand candidates: read once. 0: open, but -1 for the last. */
@@ -117,7 +118,9 @@ static void try_rings(search *s, cost_choice *choice) {
                 int64_t pinned = s->pinned_stages[i];
                 bool is_ring = plan->roles[i].is_loaded_in_loop;
                 int64_t ring = is_short ? MOST - more : LEAST + more;
-                choice->stages[i] = pinned > 0 ? pinned : is_ring ? ring : standing;
+                bool is_made =
+                    plan->roles[i].tile->from_register; /* used up before the next round */
+                choice->stages[i] = pinned > 0 ? pinned : is_ring ? ring : is_made ? 1 : standing;
             }
             try_choice(s, choice);
         }
@@ -144,6 +147,13 @@ static void try_panels(search *s, cost_choice *choice) {
     }
 }
 
+/* Tiles of few rows share nothing that they read: many warps that wait for memory are faster than
+ * warpgroups with rows of their own.
+ */
+static bool has_lone_rows(const search *s) {
+    return cost_has_few_rows(s->model) && warpgroups_copy_views(s->r);
+}
+
 /* Are the tiles that copies bring boxes of tensors, each in one page, or in each of its pages? */
 static bool are_boxes(const search *s, const cost_choice *choice) {
     const place_plan *plan = &s->model->plan;
@@ -156,8 +166,27 @@ static bool are_boxes(const search *s, const cost_choice *choice) {
     return true;
 }
 
+/* Two that share rows have one place for weights, and a slot for every other block. */
+static void try_pair(search *s, cost_choice *choice) {
+    const place_plan *plan = &s->model->plan;
+    bool is_pinned_otherwise = s->pinned_warpgroups > 0 && s->pinned_warpgroups != PAIR;
+    if (s->pinned_pair == 0 || is_pinned_otherwise || !cost_may_pair(s->model, choice)) return;
+    choice->is_paired = true;
+    choice->warpgroups = PAIR;
+    choice->warps = WARPGROUP_WARPS; /* each has all of the rows */
+    choice->casts = 1;
+    choice->panel_bytes = PANELS_MOST_BYTES;
+    for (int i = 0; i < plan->count; i++)
+        if (plan->roles[i].in_shared)
+            choice->stages[i] = plan->roles[i].is_loaded_in_loop ? PAIR : 1;
+    try_choice(s, choice);
+    choice->is_paired = false;
+}
+
 static void try_groups(search *s, cost_choice *choice) {
     if (!are_boxes(s, choice)) return;
+    try_pair(s, choice);
+    if (s->pinned_pair > 0 || (has_lone_rows(s) && s->pinned_warpgroups < 0)) return;
     for (int64_t count = 1; count <= WARPGROUPS_MAX; count++) {
         if (s->pinned_warpgroups > 0 && count != s->pinned_warpgroups) continue;
         choice->warpgroups = count;
@@ -305,15 +334,18 @@ static void try_blocks(search *s);
 static void prefer_warps(search *s) {
     const ways_candidate *best = &s->ways.kept[0];
     search others = *s;
-    if (best->choice.warpgroups != 1 || s->is_padded) return;
+    bool is_alone = best->choice.warpgroups == 1 || (best->choice.is_paired && has_lone_rows(s));
+    if (!is_alone || s->is_padded) return;
     others.ways = (ways_list){.wants_cuts = s->ways.wants_cuts};
     try_blocks(&others);
     const ways_candidate *other = &others.ways.kept[0];
     if (others.ways.kept_count == 0 || other->result.tflops <= best->result.tflops) return;
     reason_decide(s->r, "class",
-                  "warps issue their products themselves: predicted are %.0f TFLOPS, of one "
-                  "warpgroup, which computes alone, %.0f",
-                  other->result.tflops, best->result.tflops);
+                  "warps issue their products themselves: predicted are %.0f TFLOPS, of %s, %.0f",
+                  other->result.tflops,
+                  best->choice.is_paired ? "two warpgroups that share rows"
+                                         : "one warpgroup, which computes alone",
+                  best->result.tflops);
     s->ways = others.ways;
 }
 
@@ -321,6 +353,7 @@ static void prefer_warps(search *s) {
 static bool choose_class(search *s) {
     reason *r = s->r;
     s->pinned_warpgroups = reason_decided(r, -1, "warpgroups"); /* -1: open */
+    s->pinned_pair = reason_decided(r, -1, "pair");
     if (!try_bytes(s)) return false;
     if (s->ways.kept_count > 0) return true;
     if (s->pinned_warpgroups == 0 || (s->pinned_warpgroups < 0 && asks_for_warps(s))) return true;
@@ -331,9 +364,7 @@ static bool choose_class(search *s) {
                             (long long)s->pinned_warpgroups);
     if (!panel_bytes_are_known(r)) return false;
     const char *why = warpgroups_refusal(r, &s->model->plan);
-    /* Tiles of few rows share nothing that they read: many warps that wait for memory are faster.
-     */
-    if (!why && !is_pinned && cost_has_few_rows(s->model) && warpgroups_copy_views(r))
+    if (!why && !is_pinned && has_lone_rows(s) && !s->model->may_pair)
         why = "rows are fewer than the 64 of a product of theirs";
     if (why && is_pinned)
         return reason_stuck(r, NULL, "warpgroups cannot compute this kernel: %s", why);
@@ -431,14 +462,19 @@ static void write_choice(search *s) {
         reason_let(r, edit_z(r->memory, s->model->open_names[i]), c->sizes[i]);
     if (c->warpgroups > 0) {
         reason_settle(r, c->warpgroups, "warpgroups");
+        if (c->is_paired) {
+            reason_settle(r, 1, "pair");
+            reason_settle(r, 0, "guard"); /* warps of both would have to agree */
+        }
         if (c->casts > 1) reason_settle(r, c->casts, "casts");
         if (s->model->may_open_panels) reason_settle(r, c->panel_bytes, "panel_bytes");
-        bool is_short = has_moving_maximum(r) && s->ways.kept[0].result.blocks < EAGER_BLOCKS;
+        bool is_short =
+            has_moving_maximum(r) && !c->is_paired && s->ways.kept[0].result.blocks < EAGER_BLOCKS;
         bool is_full = tiles_multiplies_bytes(r->kernel) && has_moving_maximum(r); /* registers */
         if (is_short || is_full) reason_settle(r, 0, "eager");
         const cost_result *t = &s->ways.kept[0].result;
         bool is_dense = 100 * t->tensor >= FIRST_SHARE_PERCENT * t->elements;
-        if (has_moving_maximum(r) && is_dense) reason_settle(r, 1, "rounded_sums");
+        if (has_moving_maximum(r) && is_dense && !c->is_paired) reason_settle(r, 1, "rounded_sums");
         if (is_short && is_dense) reason_settle(r, FIRST_COLUMNS, "first_columns");
         if (is_short && !is_dense) reason_settle(r, MASK_PARTS, "mask_parts");
         edit_remove_let(r->kernel, STR("warps"));

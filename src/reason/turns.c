@@ -44,12 +44,14 @@ static bool has_elements(tl_statement *math) {
 
 bool reason_turns(reason *r) {
     tl_statement *math = warpgroups_role(r->kernel);
-    int64_t wanted = reason_decided(r, 1, "turns");
+    bool meet = warpgroups_store_operands(r);
+    int64_t wanted = reason_decided(r, !meet, "turns");
     if (!math || math->role.executors < 2 || !has_elements(math)) return true;
     reason_offers_switch(r, "turns", wanted != 0);
     if (wanted == 0) {
         reason_decide(r, "turns", "warpgroups issue products when they come to them, as %s",
-                      reason_pin_word(r, "turns"));
+                      meet ? "they meet in each round, to bring operands to shared memory"
+                           : reason_pin_word(r, "turns"));
         return true;
     }
     str turn = reason_fresh(r, "tensor");

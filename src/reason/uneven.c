@@ -1,4 +1,5 @@
 /* Tiles of the grid that take unequally long: how many blocks a loop has for each. */
+#include "reason/scalar.h"
 #include "reason/walk.h"
 
 /* How an expression moves with a walk: 1 up, -1 down, 0 not known or not at all. */
@@ -28,6 +29,22 @@ static int direction(reason *r, const tl_expr *e, str walk, int depth) {
     }
     default: return 0;
     }
+}
+
+/* Does an element of a table that the tile chooses take part, by whatever name? */
+static bool is_listed(reason *r, const tl_expr *e, int depth) {
+    if (!e || depth > TL_HEIGHT_MAX) return false;
+    if (e->kind == TL_ELEMENT) return scalar_depends_on_tile(r, e);
+    const tl_binding *let = e->kind == TL_NAME ? edit_find_let(r->kernel, e->text, NULL) : NULL;
+    if (let) return let->axes.count == 0 && is_listed(r, let->value, depth + 1);
+    for (int i = 0; i < e->item_count; i++)
+        if (is_listed(r, e->items[i], depth + 1)) return true;
+    return is_listed(r, e->left, depth + 1) || is_listed(r, e->right, depth + 1);
+}
+
+bool walk_is_listed(reason *r, const tl_statement *loop) {
+    return loop->kind == TL_FOR && !loop->loop.is_grid_walk &&
+           (is_listed(r, loop->loop.from, 0) || is_listed(r, loop->loop.to, 0));
 }
 
 /* `max(from + 1, e)`: e says where the loop ends, the rest that it is never empty. */

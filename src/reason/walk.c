@@ -65,9 +65,11 @@ bool walk_goes_by_tile(reason *r, const tl_statement *copy) {
 /* --- the grid --------------------------------------------------------------------------------- */
 
 static bool has_uneven_tiles(reason *r, const tl_statement *grid, tl_statement *load) {
-    for (tl_statement *s = load->role.body.first; s; s = tl_next(s, load))
+    for (tl_statement *s = load->role.body.first; s; s = tl_next(s, load)) {
+        if (walk_is_listed(r, s)) return true;
         for (int i = 0; i < grid->grid.count; i++)
             if (walk_direction(r, s, grid->grid.items[i].name) != 0) return true;
+    }
     return false;
 }
 
@@ -144,6 +146,38 @@ static bool is_ragged(reason *r, const tl_statement *grid) {
     return false;
 }
 
+/* Does the walk decide how long another one is? */
+static bool decides(reason *r, const tl_statement *grid, int walk) {
+    for (int i = 0; i < grid->grid.count; i++)
+        if (scalar_depends_on(r, grid->grid.items[i].extent, grid->grid.items[walk].name))
+            return true;
+    return false;
+}
+
+/* Walks come before those that decide how long they are: all tiles of a sequence, then those of the
+ * next one, so that they are counted without gaps and share what the sequence has.
+ */
+static void order_ragged(reason *r, tl_statement *grid) {
+    tl_walk *items = arena_array(r->memory, tl_walk, grid->grid.count);
+    int count = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < grid->grid.count; i++)
+            if (decides(r, grid, i) == (pass == 1)) items[count++] = grid->grid.items[i];
+    grid->grid.items = items;
+    reason_decide(r, "order of ragged tiles",
+                  "a table says how many there are: they are counted one after the other, by "
+                  "whoever fetches the next one");
+}
+
+bool walk_is_counted(reason *r, const tl_statement *grid) {
+    if (!is_ragged(r, grid)) return true;
+    for (int i = 0; i < grid->grid.count; i++)
+        for (int k = 0; k <= i; k++)
+            if (scalar_depends_on(r, grid->grid.items[i].extent, grid->grid.items[k].name))
+                return false;
+    return grid->grid.kind == TL_GRID_DYNAMIC;
+}
+
 static void choose_grid(reason *r, tl_statement *load) {
     tl_statement *grid = scalar_grid(r->kernel);
     if (!grid || grid->grid.kind != TL_GRID_PLAIN) return;
@@ -152,6 +186,7 @@ static void choose_grid(reason *r, tl_statement *load) {
     grid->grid.kind = dynamic ? TL_GRID_DYNAMIC : TL_GRID_PERSISTENT;
     grid->comment = dynamic ? STR("each block takes the next tile that is free")
                             : STR("each block walks its tiles in turn");
+    if (dynamic && is_ragged(r, grid)) order_ragged(r, grid);
     reason_offers_switch(r, "dynamic", dynamic != 0);
     reason_decide(r, "grid", "as many blocks as fit walk the tiles, %s",
                   dynamic ? "each the next free one: tiles take unequally long"
@@ -167,7 +202,7 @@ bool reason_walk(reason *r) {
         choose_grid(r, load);
         const char *tile = reason_fresh_z(r, "tile");
         tl_statement *loads = wrap(r, load, tile), *walk = wrap(r, math, tile);
-        walk_flatten(r, loads, walk, reason_decided(r, 1, "flat") != 0);
+        walk_flatten(r, loads, walk);
         delay_stores(r, walk);
     }
     return true;

@@ -1,5 +1,6 @@
 #include "reason/warpgroups.h"
 
+#include "reason/pair.h"
 #include "tl/boxes.h"
 
 enum {
@@ -8,7 +9,7 @@ enum {
     REGISTERS_MOST = 240,
     LOAD_REGISTERS = 40,
     LOAD_REGISTERS_OF_MANY = 32,  /* where three warpgroups compute */
-    LOAD_REGISTERS_LEAST = 24,    /* where sums have two places: the most for the others */
+    LOAD_REGISTERS_LEAST = 24,    /* the most for the others: where sums have two places, or many */
     LOAD_REGISTERS_OF_VIEWS = 96, /* beside one warpgroup, which cannot have all of the others */
     ROWS_MOST = 256,              /* of a tile */
     BOXES_MOST = 16,              /* of a tile whose rows lie in several pages */
@@ -16,6 +17,11 @@ enum {
 
 int warpgroups_step(const reason *r) {
     return WARPGROUP_STEP_BYTES / (tiles_multiplies_bytes(r->kernel) ? 1 : 2);
+}
+
+int64_t warpgroups_column_parts(int64_t rows, int64_t count, bool is_stored) {
+    if (rows == WARPGROUP_ROWS * count) return 1;
+    return rows == WARPGROUP_ROWS && is_stored ? count : 0;
 }
 
 bool warpgroups_copy_views(const reason *r) {
@@ -26,22 +32,65 @@ bool warpgroups_copy_views(const reason *r) {
     return false;
 }
 
+static bool is_operand(const tl_kernel *kernel, str name) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_product(s) && edit_reads(s, name)) return true;
+    return false;
+}
+
+bool warpgroups_store_operands(const reason *r) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_store(s) && is_operand(r->kernel, edit_target_name(s))) return true;
+    return false;
+}
+
 int warpgroups_load_registers(const reason *r, int64_t count) {
     if (count == 1 && warpgroups_copy_views(r)) return LOAD_REGISTERS_OF_VIEWS;
+    if (warpgroups_store_operands(r)) return LOAD_REGISTERS_LEAST;
     if (count >= WARPGROUPS_MAX) return LOAD_REGISTERS_OF_MANY;
     return tiles_multiplies_bytes(r->kernel) ? LOAD_REGISTERS_LEAST : LOAD_REGISTERS;
 }
 
-int warpgroups_math_registers(const reason *r, int64_t count) {
-    int64_t all = r->target->registers / WARPGROUP_THREADS - warpgroups_load_registers(r, count);
-    int64_t own = all / count / REGISTER_UNIT * REGISTER_UNIT;
+static int share_of(const reason *r, int load, int64_t count) {
+    int64_t own = (r->target->registers / WARPGROUP_THREADS - load) / count / REGISTER_UNIT;
+    own *= REGISTER_UNIT;
     return (int)(own < REGISTERS_MOST ? own : REGISTERS_MOST);
 }
 
+int warpgroups_math_registers(const reason *r, int64_t count) {
+    return share_of(r, warpgroups_load_registers(r, count), count);
+}
+
+int warpgroups_paired_load_registers(void) {
+    return LOAD_REGISTERS; /* lines of what an end cuts take more than the least */
+}
+
+int warpgroups_paired_registers(const reason *r) {
+    return share_of(r, LOAD_REGISTERS, PAIR);
+}
+
+/* The first role of warpgroups, and how many there are. */
+static tl_statement *find_roles(const tl_kernel *kernel, int *count) {
+    tl_statement *first = NULL;
+    *count = 0;
+    for (tl_statement *s = kernel->body.first; s; s = s->next) {
+        if (s->kind != TL_ROLE || !s->role.is_warpgroups) continue;
+        if (!first) first = s;
+        ++*count;
+    }
+    return first;
+}
+
+bool warpgroups_are_paired(const tl_kernel *kernel) {
+    int count;
+    find_roles(kernel, &count);
+    return count == PAIR;
+}
+
 tl_statement *warpgroups_role(const tl_kernel *kernel) {
-    for (tl_statement *s = kernel->body.first; s; s = s->next)
-        if (s->kind == TL_ROLE && s->role.is_warpgroups) return s;
-    return NULL;
+    int count;
+    tl_statement *first = find_roles(kernel, &count);
+    return count == 1 ? first : NULL;
 }
 
 /* --- may a kernel be of this class? ----------------------------------------------------------- */
@@ -66,7 +115,7 @@ static const char *product_refusal(reason *r, const place_plan *plan, const tl_s
     const place_role *left = place_find(plan, edit_operand_name(s, 0));
     const place_role *right = place_find(plan, edit_operand_name(s, 1));
     if (!left || !right) return "a product has an operand that is no tile";
-    if (c->operands[0].is_transposed)
+    if (c->operands[0].is_transposed && !left->tile->from_register)
         return reason_say(r, "the left operand %.*s is transposed", STR_ARGS(left->tile->name));
     if (!right->in_shared)
         return reason_say(r, "the right operand %.*s is not in shared memory",

@@ -21,10 +21,23 @@ enum {
  */
 const char *warpgroups_refusal(reason *r, const place_plan *plan);
 
+/* Do all warpgroups together bring operands of a round's products to shared memory? They meet there
+ * then, and no round runs beside another.
+ */
+bool warpgroups_store_operands(const reason *r);
+
 /* Does a Copy bring tiles of a view into shared memory? */
 bool warpgroups_copy_views(const reason *r);
 /* Does the Copy bring tiles of so many rows as boxes: one, or a few, each in a page of its own? */
 bool warpgroups_copies_boxes(const reason *r, const tl_statement *copy, int64_t rows);
+
+/* Of the tiles that a Copy brings as boxes: how many end within their tensor or view, and the
+ * number of the one at hand. False: they have no numbers. The kernel is bound. boxes.c
+ */
+typedef struct warpgroups_end {
+    const char *whole, *at;
+} warpgroups_end;
+bool warpgroups_read_end(reason *r, const tl_statement *copy, warpgroups_end *out);
 
 typedef struct warpgroups_padded {
     str index, name; /* of the axis; of the length that its tiles have */
@@ -49,8 +62,16 @@ warpgroups_padding warpgroups_pad(reason *r, const place_plan *plan);
 void warpgroups_unpad(reason *r, const warpgroups_padding *all);
 void warpgroups_explain_padding(reason *r, const warpgroups_padding *all);
 
-/* The role whose products are asynchronous, from pass place on; NULL: the kernel has none. */
+/* The role whose products are asynchronous, from pass place on; NULL: the kernel has none, or two
+ * that pass pair wrote.
+ */
 tl_statement *warpgroups_role(const tl_kernel *kernel);
+
+/* On how many parts of its columns that many warpgroups work where a product has so many rows: 1,
+ * each has its own 64 rows; 'count', all have the same 64 of a left operand that they brought to
+ * shared memory. 0: neither.
+ */
+int64_t warpgroups_column_parts(int64_t rows, int64_t count, bool is_stored);
 
 /* What contracted lengths are multiples of, in elements. */
 int warpgroups_step(const reason *r);
@@ -58,5 +79,10 @@ int warpgroups_step(const reason *r);
 /* Registers a thread of the role that loads, and of one of 'count' warpgroups that compute. */
 int warpgroups_load_registers(const reason *r, int64_t count);
 int warpgroups_math_registers(const reason *r, int64_t count);
+/* The same, of two that share rows. */
+int warpgroups_paired_load_registers(void);
+int warpgroups_paired_registers(const reason *r);
+/* Did pass pair write the kernel? Its text is complete. */
+bool warpgroups_are_paired(const tl_kernel *kernel);
 
 #endif

@@ -22,7 +22,7 @@ static int insert(ways_candidate *list, int count, int most, const ways_candidat
 }
 
 static bool is_same_cut(const cost_choice *a, const cost_choice *b) {
-    return a->warps == b->warps && a->warpgroups == b->warpgroups &&
+    return a->warps == b->warps && a->warpgroups == b->warpgroups && a->is_paired == b->is_paired &&
            !memcmp(a->sizes, b->sizes, sizeof a->sizes);
 }
 

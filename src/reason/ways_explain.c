@@ -8,8 +8,9 @@ const char *ways_describe(reason *r, const cost_model *m, const ways_candidate *
         reason_list(r, &text, ", ", "%.*s = %lld", STR_ARGS(m->open_names[i]),
                     (long long)c->choice.sizes[i]);
     if (c->choice.warpgroups > 0)
-        reason_list(r, &text, ", ", "%lld warpgroup%s of %d rows", (long long)c->choice.warpgroups,
-                    c->choice.warpgroups == 1 ? "" : "s", WARPGROUP_ROWS);
+        reason_list(r, &text, ", ", "%lld warpgroup%s %s %d rows", (long long)c->choice.warpgroups,
+                    c->choice.warpgroups == 1 ? "" : "s", c->choice.is_paired ? "that share" : "of",
+                    WARPGROUP_ROWS);
     if (c->choice.warpgroups > 0 && m->may_open_panels)
         reason_list(r, &text, ", ", "panels of %lld bytes", (long long)c->choice.panel_bytes);
     if (c->choice.warpgroups == 0)

@@ -48,5 +48,7 @@ bool attention_is_short(int64_t q_len, int64_t kv_len);
  */
 ftl_status attention_find(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
                           ftl_module **modules);
+/* Was it found or made before? */
+bool attention_is_made(const ftl_runtime *runtime, const attention_key *key);
 
 #endif

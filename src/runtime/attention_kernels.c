@@ -332,6 +332,11 @@ static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attenti
     return FTL_OK;
 }
 
+bool attention_is_made(const ftl_runtime *runtime, const attention_key *key) {
+    int slot;
+    return find(runtime->attention, key, &slot) != NULL;
+}
+
 ftl_status attention_find(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
                           ftl_module **modules) {
     int slot;

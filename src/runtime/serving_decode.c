@@ -179,9 +179,23 @@ static ftl_status find_whole(ftl_context *context, ftl_runtime *runtime, decodin
     return attention_find(context, runtime, &key, &d->whole);
 }
 
+/* Of latent values a block makes all columns where there is such a kernel, of two warpgroups that
+ * share them. Where that was rejected once there is one for fewer.
+ */
+static ftl_status find_kernels(ftl_context *context, ftl_runtime *runtime, decoding *d) {
+    attention_key all = d->key;
+    if (d->is_latent) all.columns = all.value_dim;
+    if (all.columns != d->key.columns && !attention_is_made(runtime, &d->key)) {
+        ftl_status status = attention_find(context, runtime, &all, d->modules);
+        if (!status) d->key = all;
+        if (status != FTL_REJECTED) return status;
+    }
+    return attention_find(context, runtime, &d->key, d->modules);
+}
+
 static ftl_status find(ftl_context *context, ftl_runtime *runtime, decoding *d) {
     ftl_status status = make_key(context, runtime, &d->call, d->is_latent, &d->key);
-    if (!status) status = attention_find(context, runtime, &d->key, d->modules);
+    if (!status) status = find_kernels(context, runtime, d);
     if (status) return status;
     const ftl_plan *plan = ftl_module_plan(d->modules[0]);
     return divide(context, runtime, &d->call, &d->key, plan, &d->parts);

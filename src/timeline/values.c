@@ -81,6 +81,8 @@ static void set_indices(values *v) {
     const model *m = v->lengths->model;
     int64_t rest = v->tile;
     v->is_silent = true;
+    for (int i = 0; m->grid && i < m->grid->grid.count; i++) /* later ones may decide on earlier */
+        set_index(v, &m->grid->grid.items[i], 0);
     for (int i = 0; m->grid && i < m->grid->grid.count; i++) {
         const tl_walk *walk = &m->grid->grid.items[i];
         int64_t extent;

@@ -215,14 +215,18 @@ bool tl_box_selects(const tl_kernel *kernel, const tl_expr *condition, const tl_
 static bool begin(const tl_statement *copy, const tl_axes *axes, int rows, int tile_axes[2],
                   tl_course *items) {
     const tl_place *place = &copy->copy.place;
+    const tl_exprs *shape = &copy->copy.shape;
     int all[TL_AXES_MAX];
+    int64_t columns;
     if (!axes || tl_copy_axes(copy, axes, all) != 2) return false;
+    if (shape->count != 2 || !tl_known_integer(shape->items[1], &columns))
+        columns = 0; /* not chosen yet: whole units */
     tile_axes[0] = all[0], tile_axes[1] = all[1];
     for (int i = 0; i < axes->count; i++) {
         const tl_spot *spot = i < place->count && !place->items[i].is_all ? &place->items[i] : NULL;
         int64_t multiple = spot ? tl_divisor(spot->at) : 0;
         bool is_row = i == tile_axes[0], is_column = i == tile_axes[1];
-        if (spot && spot->is_block) multiple *= is_row ? rows : 1;
+        if (spot && spot->is_block) multiple *= is_row ? rows : is_column ? columns : 1;
         items[i] = (tl_course){.row = is_row,
                                .column = is_column,
                                .is_affine = true,
@@ -279,6 +283,50 @@ static bool ends_alike(const tl_kernel *kernel, const tl_statement *copy, const 
     return tl_is_whole(kernel, copy, place->items[axis].at, rows, own);
 }
 
+/* Hardware takes boxes that begin at a multiple of 16 bytes of a row. */
+static bool begins_at_units(const tl_symbol *tensor, const tl_course *columns) {
+    enum { UNIT_BYTES = 16 };
+    return columns->multiple * tl_type_bytes(tensor->parameter->parameter.type) % UNIT_BYTES == 0;
+}
+
+/* Is the length n times that one, as lets say? */
+static bool is_times(const tl_expr *length, int64_t n, const tl_expr *of) {
+    int64_t known;
+    for (int depth = 0; depth < TL_HEIGHT_MAX; depth++) {
+        bool is_let = length->kind == TL_NAME && length->symbol &&
+                      length->symbol->kind == TL_SYMBOL_CONSTANT && length->symbol->value;
+        if (!is_let) break;
+        length = length->symbol->value;
+    }
+    if (length->kind != TL_BINARY || length->operator!= TL_TIMES) return false;
+    return (tl_known_integer(length->left, &known) && known == n &&
+            tl_expr_equal(length->right, of)) ||
+           (tl_known_integer(length->right, &known) && known == n &&
+            tl_expr_equal(length->left, of));
+}
+
+bool tl_fills_axis(const tl_symbol *s, str row, const tl_expr *length) {
+    for (int depth = 0; s && s->view && depth < VIEW_DEPTH_MAX; depth++) {
+        const tl_expr *condition, *element = tl_shown_element(s->view, &condition);
+        const tl_symbol *base = element && !condition ? element->symbol : NULL;
+        const tl_axes *axes = base ? (base->view ? &base->view->axes : base->axes) : NULL;
+        str passed = {"", 0};
+        for (int i = 0; axes && i < axes->count && i < element->item_count; i++) {
+            const tl_expr *e = element->items[i];
+            int64_t n;
+            bool folds = !base->view && e->kind == TL_BINARY &&
+                         e->operator== TL_OVER && e->left->kind == TL_NAME &&
+                         str_equal(e->left->text, row) &&
+                         tl_known_integer(e->right, &n);
+            if (folds && n > 0 && is_times(length, n, axes->items[i].extent)) return true;
+            if (e->kind == TL_NAME && str_equal(e->text, row)) passed = tl_axis_index(axes, i);
+        }
+        s = passed.length ? base : NULL;
+        row = passed;
+    }
+    return false;
+}
+
 bool tl_box_of(const tl_kernel *kernel, const tl_statement *copy, int rows, tl_box *out) {
     tl_end end = copy->copy.from == TL_GLOBAL ? tl_copy_source(copy) : tl_copy_target(copy);
     const tl_symbol *s = end.symbol && end.symbol->variable ? end.symbol->variable : end.symbol;
@@ -292,12 +340,15 @@ bool tl_box_of(const tl_kernel *kernel, const tl_statement *copy, int rows, tl_b
         !tl_box_axes(items, out->tensor->axes->count, &out->row_axis, &out->column_axis))
         return false;
     if (out->rows < rows && out->rows % TL_BOX_ROWS != 0) return false;
+    if (!begins_at_units(out->tensor, &items[out->column_axis])) return false;
     out->is_within = true;
     if (!out->is_view) return true;
     const tl_axis *row = &out->tensor->axes->items[out->row_axis];
     const tl_axis *column = &out->tensor->axes->items[out->column_axis];
     if (!has_columns(copy, axes, tile_axes[1], column->extent)) return false;
-    out->is_within = ends_alike(kernel, copy, axes, tile_axes[0], rows, row->extent);
+    const tl_axis *own = &axes->items[tile_axes[0]];
+    out->is_within = ends_alike(kernel, copy, axes, tile_axes[0], rows, row->extent) ||
+                     tl_fills_axis(s, tl_axis_index(axes, tile_axes[0]), own->extent);
     const tl_place *place = &copy->copy.place;
     bool has_number = tile_axes[0] < place->count && place->items[tile_axes[0]].is_block;
     return out->is_within || has_number;

@@ -53,6 +53,12 @@ typedef struct tl_courses {
 bool tl_course_of(const tl_kernel *kernel, const tl_expr *e, const tl_courses *of, int *section,
                   tl_course *out);
 
+/* Do a view's rows, 'length' of them by the index 'row', fill an axis of the tensor that they are
+ * folded over (r/group of a tensor's queries, of group*q_len rows)? Then they end where it does,
+ * and boxes are clipped there.
+ */
+bool tl_fills_axis(const tl_symbol *view, str row, const tl_expr *length);
+
 /* The axes of a tensor along which its rows and its columns go, each one by one, columns along the
  * last one; false: they go otherwise.
  */

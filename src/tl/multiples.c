@@ -69,15 +69,18 @@ static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {
 
 /* A tile that is asked about: its number is 'factor' times an expression, and 'more'. */
 typedef struct tile_end {
+    const tl_kernel *kernel;
     int64_t size;
     const tl_expr *length;
+    int64_t least; /* of its number; what is below is none, and nothing is copied from there */
 } tile_end;
 
 static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const tile_end *end,
                         int depth);
 
-/* Of a quotient that is rounded: blocks of that size, all of which but the last are whole, or
- * groups of so many tiles as the factor counts.
+/* Of a quotient that is rounded: blocks of that size, all of which but the last are whole, and that
+ * one, too, where the length is a multiple of them; or groups of so many tiles as the factor
+ * counts.
  */
 static bool quotient_ends_within(const tl_expr *e, int64_t factor, int64_t more,
                                  const tile_end *end, int depth) {
@@ -88,20 +91,21 @@ static bool quotient_ends_within(const tl_expr *e, int64_t factor, int64_t more,
                    q->operator== TL_OVER && tl_known_integer(q->right, &known) && known > 0;
     if (!divides) return false;
     bool counts_tiles = factor == 1 && known == end->size;
-    if (counts_tiles && more <= (rounds_up ? -2 : -1) &&
+    bool may_be_cut = rounds_up && !tl_is_multiple(end->kernel, q->left, known);
+    if (counts_tiles && more <= (may_be_cut ? -2 : -1) &&
         is_at_most(q->left, end->length, depth + 1))
         return true;
     return !rounds_up && factor % known == 0 &&
            ends_within(q->left, factor / known, more, end, depth + 1);
 }
 
-/* Does the largest of them end within? Tiles below 0 are none: nothing is copied from there. */
+/* Does the largest of them end within? */
 static bool all_end_within(const tl_expr *e, int64_t factor, int64_t more, const tile_end *end,
                            int depth) {
     int64_t known;
     for (int i = 0; i < e->item_count; i++) {
         bool is_none = tl_known_integer(e->items[i], &known) && known <= NUMBER_MAX &&
-                       factor * known + more < 0;
+                       factor * known + more < end->least;
         if (!is_none && !ends_within(e->items[i], factor, more, end, depth)) return false;
     }
     return true;
@@ -117,7 +121,11 @@ static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const ti
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_LOOP) {
         const tl_statement *loop = e->symbol->statement;
         bool is_plain = loop && loop->kind == TL_FOR && !loop->loop.is_grid_walk;
-        return is_plain && ends_within(loop->loop.to, factor, more - factor, end, depth + 1);
+        tile_end from = *end;
+        if (is_plain && tl_known_integer(loop->loop.from, &known) && known >= 0 &&
+            known <= NUMBER_MAX && factor * known + more > from.least)
+            from.least = factor * known + more;
+        return is_plain && ends_within(loop->loop.to, factor, more - factor, &from, depth + 1);
     }
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
         return e->symbol->value && ends_within(e->symbol->value, factor, more, end, depth + 1);
@@ -136,22 +144,34 @@ static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const ti
     return quotient_ends_within(e, factor, more, end, depth);
 }
 
+/* What an expression is in the tile that the end is one of: the next tile's names are in
+ * `next(...)`; NULL: it mixes tiles.
+ */
+static const tl_expr *in_tile(const tl_expr *e, bool is_next) {
+    int64_t known;
+    if (!is_next || tl_known_integer(e, &known)) return e;
+    return e->kind == TL_CALL && e->function == TL_FUNCTION_NEXT ? e->items[0] : NULL;
+}
+
 /* Does the condition, where it holds, say so of tile number 'at'? */
 static bool condition_ends(const tl_expr *condition, const tl_expr *at, const tile_end *end,
-                           int depth) {
+                           bool is_next, int depth) {
     if (condition->kind != TL_BINARY || depth > TL_HEIGHT_MAX) return false;
     if (condition->operator== TL_AND)
-        return condition_ends(condition->left, at, end, depth + 1) ||
-               condition_ends(condition->right, at, end, depth + 1);
+        return condition_ends(condition->left, at, end, is_next, depth + 1) ||
+               condition_ends(condition->right, at, end, is_next, depth + 1);
     bool is_less = condition->operator== TL_LESS || condition->operator== TL_LESS_EQUAL;
-    return is_less && tl_expr_equal(condition->left, at) &&
-           ends_within(condition->right, 1, condition->operator== TL_LESS ? -1 : 0, end, 0);
+    const tl_expr *limit = is_less ? in_tile(condition->right, is_next) : NULL;
+    return limit && tl_expr_equal(condition->left, at) &&
+           ends_within(limit, 1, condition->operator== TL_LESS ? -1 : 0, end, 0);
 }
 
 /* Do the conditions around the statement? `if j < full`. */
-static bool conditions_end(const tl_statement *s, const tl_expr *at, const tile_end *end) {
+static bool conditions_end(const tl_statement *s, const tl_expr *at, const tile_end *end,
+                           bool is_next) {
     for (const tl_statement *up = s->parent; up; up = up->parent)
-        if (up->kind == TL_IF && condition_ends(up->branch.condition, at, end, 0)) return true;
+        if (up->kind == TL_IF && condition_ends(up->branch.condition, at, end, is_next, 0))
+            return true;
     return false;
 }
 
@@ -167,7 +187,9 @@ static bool walks_whole(const tl_kernel *kernel, const tl_expr *e, int64_t size,
 
 bool tl_is_whole(const tl_kernel *kernel, const tl_statement *s, const tl_expr *at, int64_t size,
                  const tl_expr *length) {
-    tile_end end = {size, length};
-    return ends_within(at, 1, 0, &end, 0) || walks_whole(kernel, at, size, length) ||
-           conditions_end(s, at, &end);
+    tile_end end = {.kernel = kernel, .size = size, .length = length};
+    bool is_next = s->kind == TL_COPY && tl_copy_is_of_next(s);
+    const tl_expr *own = in_tile(at, is_next);
+    if (conditions_end(s, at, &end, is_next)) return true;
+    return own && (ends_within(own, 1, 0, &end, 0) || walks_whole(kernel, own, size, length));
 }

@@ -322,6 +322,21 @@ int tl_copy_axes(const tl_statement *copy, const tl_axes *axes, int *out) {
     return count;
 }
 
+static bool is_not_next(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_CALL || e->function != TL_FUNCTION_NEXT;
+}
+
+bool tl_place_is_of_next(const tl_place *place) {
+    for (int i = 0; i < place->count; i++)
+        if (place->items[i].at && !tl_visit(place->items[i].at, is_not_next, NULL)) return true;
+    return false;
+}
+
+bool tl_copy_is_of_next(const tl_statement *copy) {
+    return tl_place_is_of_next(&copy->copy.place);
+}
+
 str tl_layout_words(arena *memory, const tl_layout *l) {
     str of = l->of && l->of->symbol ? l->of->symbol->name : STR("");
     return str_format(memory, "%s%s%s%s%.*s", l->is_partial ? "partial " : "",

@@ -191,6 +191,11 @@ int tl_matrix_begin(const tl_axes *axes);
  * Copy's shape has as many entries. Returns how many (at most TL_AXES_MAX).
  */
 int tl_copy_axes(const tl_statement *copy, const tl_axes *axes, int *out);
+/* Does a coordinate say next(...)? The place is then one of the block's next tile, and so is what
+ * else decides which elements are meant: the lengths of a view's axes.
+ */
+bool tl_place_is_of_next(const tl_place *place);
+bool tl_copy_is_of_next(const tl_statement *copy);
 
 /* The tile that a bound NAME means (X_shared, X_register, or the one place X has); NULL otherwise.
  */

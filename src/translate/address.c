@@ -186,6 +186,7 @@ static int64_t spot_multiple(const tl_place *at, int axis, int tile_extent) {
 }
 
 typedef struct coordinate {
+    const tl_statement *copy;
     const tl_axes *axes;
     int tile_axes[TL_AXES_MAX], count; /* which axes the tile has */
     emit_value origin[TL_AXES_MAX];    /* of every axis of the tensor or view */
@@ -194,6 +195,7 @@ typedef struct coordinate {
 
 static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *symbol,
                             const emit_tile *tile, coordinate *c) {
+    c->copy = s;
     c->axes = symbol->view ? &symbol->view->axes : symbol->axes;
     if (!c->axes) return false;
     c->count = tl_copy_axes(s, c->axes, c->tile_axes);
@@ -214,6 +216,14 @@ static bool read_coordinate(emit *t, const tl_statement *s, const tl_symbol *sym
     return true;
 }
 
+/* Names mean what they mean at a place of the next tile, until as many are left as there were. */
+static int enter_place(emit *t, const tl_statement *s) {
+    int names = t->names.count;
+    for (int i = 0; tl_copy_is_of_next(s) && i < t->walk.next_names.count; i++)
+        list_push(t->memory, &t->names, t->walk.next_names.items[i]);
+    return names;
+}
+
 static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, str row,
                         str column) {
     emit *t = r->t;
@@ -232,7 +242,9 @@ static void follow_from(route *r, const tl_symbol *symbol, const coordinate *c, 
                                     .multiple = is_row ? 1 : c->multiple[i],
                                     .start = c->multiple[i]};
     }
+    int names = enter_place(t, c->copy);
     follow(r, symbol, &at, 0);
+    t->names.count = names;
 }
 
 /* --- tiles that are before an end ------------------------------------------------------------- */
@@ -247,9 +259,10 @@ static bool rows_are_whole(const emit *t, const tl_statement *s, const coordinat
 
 static void set_rest(emit *t, const coordinate *c, int which, int tile_extent, emit_value *left,
                      bool *complete, int64_t *multiple) {
-    int axis = c->tile_axes[which];
+    int axis = c->tile_axes[which], names = enter_place(t, c->copy);
     emit_value extent = emit_integer(t, c->axes->items[axis].extent, NULL),
                origin = c->origin[axis];
+    t->names.count = names;
     bool is_known = extent.low == extent.high && extent.low > 0;
     *multiple = is_known ? tl_common_divisor(extent.low, c->multiple[axis]) : 1;
     *complete = origin.low >= 0 && origin.high <= extent.low - tile_extent;
@@ -341,7 +354,8 @@ static bool refuse_box(emit *t, const tl_statement *s, const tl_symbol *symbol,
 
 /* The map clips at the tensor's end, not at that of a view of it. */
 static bool ends_with_tensor(emit *t, const tl_statement *s, const emit_tile *tile,
-                             const coordinate *c, const tl_axes *tensor, const emit_corner *at) {
+                             const coordinate *c, const tl_symbol *view, const tl_axes *tensor,
+                             const emit_corner *at) {
     emit_value left;
     bool complete[2];
     int64_t multiple;
@@ -351,7 +365,10 @@ static bool ends_with_tensor(emit *t, const tl_statement *s, const emit_tile *ti
         complete[i] |=
             tl_expr_equal(c->axes->items[c->tile_axes[i]].extent, tensor->items[axes[i]].extent);
     }
-    return (complete[0] || rows_are_whole(t, s, c, tile->rows)) && complete[1];
+    const tl_axis *rows = &c->axes->items[c->tile_axes[0]];
+    return (complete[0] || rows_are_whole(t, s, c, tile->rows) ||
+            tl_fills_axis(view, tl_axis_index(c->axes, c->tile_axes[0]), rows->extent)) &&
+           complete[1];
 }
 
 bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, int row,
@@ -367,7 +384,8 @@ bool emit_corner_of(emit *t, const tl_statement *s, const emit_tile *tile, int r
     const tl_symbol *base = symbol;
     while (base && base->view) base = base->view_base;
     if (!r.failed && base != symbol)
-        r.failed = !base || !base->axes || !ends_with_tensor(t, s, tile, &c, base->axes, out);
+        r.failed =
+            !base || !base->axes || !ends_with_tensor(t, s, tile, &c, symbol, base->axes, out);
     return !r.failed || refuse_box(t, s, symbol, tile);
 }
 

@@ -83,8 +83,17 @@ static str pair_column(emit *t, const emit_tile *tile) {
     return emit_format(t, "%.*s + %s", STR_ARGS(tile->own_column), pair_step(tile));
 }
 
+/* Do a thread's rows lie one below the other, whichever thread it is? A warp has 16 of them side by
+ * side for each of its fragments; a section begins with a tile.
+ */
+static bool rows_are_affine(const emit_tile *tile, const emit_address *a) {
+    enum { FRAGMENT_ROWS = 16 };
+    return a->row_affine || a->section % (FRAGMENT_ROWS * tile->shape.down) == 0;
+}
+
 static str pair_pointer(emit *t, const emit_tile *tile, const emit_address *a) {
-    if (!a->row_affine) return emit_pointer(t, a, pair_row(t, tile), pair_column(t, tile));
+    if (!rows_are_affine(tile, a))
+        return emit_pointer(t, a, pair_row(t, tile), pair_column(t, tile));
     return emit_format(t, "matrix + (%.*s) * %.*s + %s", STR_ARGS(emit_fragment_row(&tile->shape)),
                        STR_ARGS(copy_factor(t, a->row_stride)), pair_step(tile));
 }
@@ -162,7 +171,7 @@ void copy_fragments_global(emit *t, const tl_statement *s, const emit_tile *tile
     emit_fresh_place(t, s);
     emit_declare_own(t, tile);
     copy_declare_rest(t, a);
-    if (a->row_affine) {
+    if (rows_are_affine(tile, a)) {
         str pointer = emit_pointer(t, a, tile->own_row, tile->own_column);
         emit_text(t, "%.*smatrix = %.*s;", STR_ARGS(a->pointer_type), STR_ARGS(pointer));
     }

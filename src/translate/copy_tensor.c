@@ -194,7 +194,8 @@ static void one_copy(box *x, bool loads, int part, int panel) {
         place = emit_format(t, "%.*s + %.*s * %d", STR_ARGS(place), STR_ARGS(sharer(x)),
                             x->rows * tile->store.pitch_bytes);
     if (!loads) {
-        emit_text(t, "ftl_tma_store_%d(args.%.*s, %.*s%.*s);", x->map.rank, STR_ARGS(map),
+        const char *does = x->s->copy.target_kind == TL_ACCUMULATE ? "add" : "store";
+        emit_text(t, "ftl_tma_%s_%d(args.%.*s, %.*s%.*s);", does, x->map.rank, STR_ARGS(map),
                   STR_ARGS(place), STR_ARGS(at));
         return;
     }

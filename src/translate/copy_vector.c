@@ -59,6 +59,30 @@ static void load_element(emit *t, const emit_tile *v, tl_type type, str pointer,
     emit_text(t, "%.*s = %.*s;", STR_ARGS(vector_element(t, v)), STR_ARGS(load));
 }
 
+/* Do neighbours of a value per column lie in pairs, whose places a loop of n8 counts? */
+static bool comes_in_pairs(const emit_tile *v, const emit_address *a) {
+    bool is_plain = v->shape.part == PART_COLUMNS && !v->shape.is_lines && !v->shape.alternates;
+    return is_plain && layout_is_full(&v->layout) && a->row_affine &&
+           (a->type == TL_F32 || a->type == TL_I32) && a->type == v->type;
+}
+
+/* A whole block of neighbours in memory: an instruction a pair, whose places differ by constants.
+ * Each element by itself has an address to be multiplied out, and a test.
+ */
+static void load_pairs(emit *t, const emit_tile *v, const emit_address *a) {
+    str condition = emit_format(t, "%.*s == 1", STR_ARGS(copy_factor(t, a->row_stride)));
+    condition = copy_both(t, condition, STR("(unsigned long long)vector % 8 == 0"));
+    if (!a->rows_complete)
+        condition = copy_both(t, condition, emit_format(t, "rows_left >= %d", v->rows));
+    emit_open(t, "if (%.*s) {", STR_ARGS(condition));
+    emit_loop(t, "n8", v->shape.across);
+    emit_text(t, "ftl_load_global_%sx2(%.*s[n8][0], %.*s[n8][1], vector + %.*s + 8 * n8);",
+              emit_type_word(a->type), STR_ARGS(v->name), STR_ARGS(v->name),
+              STR_ARGS(v->own_column));
+    emit_close(t);
+    emit_else(t);
+}
+
 static void store_element(emit *t, const tl_statement *s, const emit_tile *v, tl_type type,
                           str pointer, str guard) {
     str element = vector_element(t, v);
@@ -83,6 +107,8 @@ void copy_vector_global(emit *t, const tl_statement *s, const emit_tile *v, bool
     copy_declare_rest(t, &a);
     if (a.row_affine)
         emit_text(t, "%.*svector = %.*s;", STR_ARGS(a.pointer_type), STR_ARGS(a.base));
+    bool has_pairs = loads && comes_in_pairs(v, &a);
+    if (has_pairs) load_pairs(t, v, &a);
     int opened = emit_open_frame(t, &v->shape);
     str guard = vector_inside(t, v), pointer = vector_pointer(t, v, &a), place = vector_place(t, v);
     if (!a.rows_complete)
@@ -91,6 +117,7 @@ void copy_vector_global(emit *t, const tl_statement *s, const emit_tile *v, bool
     if (loads) load_element(t, v, a.type, pointer, guard);
     else store_element(t, s, v, a.type, pointer, guard);
     emit_close_frame(t, opened);
+    if (has_pairs) emit_close(t);
     emit_close(t);
 }
 

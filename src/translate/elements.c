@@ -98,28 +98,42 @@ static void declare_at(emit *t, const elements_item *x) {
     }
 }
 
-/* Scope of one element: index names are `..._at` (and one more for the second column of a pair). */
-static emit_scope element_scope(emit *t, const elements_item *x, int e, emit_index indices[2]) {
+/* An index of the element, without what the second column of a pair has more. */
+static emit_value index_value(emit *t, const elements_item *x, str name, bool is_column,
+                              bool is_written_out) {
+    if (!name.length) return emit_named((str){0}, 0, EMIT_SIZE_MAX);
+    const emit_shape *s = &x->frame->shape;
+    str first = index_first(t, name),
+        offset = is_column ? column_offset(t, s, 0) : row_offset(t, s);
+    emit_value v = emit_named(
+        is_written_out ? emit_format(t, "(%.*s + %.*s)", STR_ARGS(first), STR_ARGS(offset))
+                       : index_at(t, name),
+        0, EMIT_SIZE_MAX);
+    v.same = first, v.unrolled = offset;
+    return v;
+}
+
+/* Index names are `..._at` (and one more for the second column of a pair), or written out. */
+emit_scope elements_scope(emit *t, const elements_item *x, int e, bool is_written_out,
+                          emit_index indices[2]) {
     str names[2];
     elements_index_names(x, names);
     for (int i = 0; i < 2; i++) {
-        str at = names[i].length ? index_at(t, names[i]) : (str){0};
-        emit_value v = emit_named(at, 0, EMIT_SIZE_MAX);
-        if (names[i].length) {
-            v.same = index_first(t, names[i]);
-            v.unrolled =
-                i ? column_offset(t, &x->frame->shape, 0) : row_offset(t, &x->frame->shape);
-        }
+        emit_value v = index_value(t, x, names[i], i == 1, is_written_out);
         if (i == 1 && e) v = emit_sum(t, v, emit_constant(t, x->frame->shape.alternates ? 2 : 1));
         indices[i] = (emit_index){names[i], v};
     }
-    return (emit_scope){
-        .indices = indices, .index_count = 2, .frame = &x->frame->shape, .element = e};
+    return (emit_scope){.indices = indices,
+                        .index_count = 2,
+                        .frame = &x->frame->shape,
+                        .element = e,
+                        .reads = x->once.items,
+                        .read_count = x->once.count};
 }
 
 static emit_value operand_value(emit *t, const elements_item *x, int operand, int e) {
     emit_index indices[2];
-    emit_scope scope = element_scope(t, x, e, indices);
+    emit_scope scope = elements_scope(t, x, e, false, indices);
     const tl_expr *value = x->s->compute.operands[operand].value;
     emit_value v = emit_expression(t, value, &scope);
     return v;
@@ -170,6 +184,15 @@ static bool has_table_or_tile(emit *t, const tl_expr *e) {
     return !tl_visit(e, is_no_table_or_tile, t);
 }
 
+/* Do all elements of tables and tiles in it have their values before the loops? */
+static bool is_known_before(emit *t, const elements_item *x, const tl_expr *e) {
+    if (!e || once_is_read(x, e)) return true;
+    if (!is_no_table_or_tile(t, e)) return false;
+    for (int i = 0; i < e->item_count; i++)
+        if (!is_known_before(t, x, e->items[i])) return false;
+    return is_known_before(t, x, e->left) && is_known_before(t, x, e->right);
+}
+
 /* Does the limit move by a constant from row to row? Then one limit serves all rows, and rows that
  * are 8 apart share their comparisons: those of one are the other's, 8 columns on.
  */
@@ -207,7 +230,7 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
     str names[2];
     elements_index_names(m->x, names);
     int64_t left, right;
-    if (m->count == LIMITS_MAX || !names[1].length || has_table_or_tile(t, e) ||
+    if (m->count == LIMITS_MAX || !names[1].length || !is_known_before(t, m->x, e) ||
         tl_expr_is_real(e->left) || tl_expr_is_real(e->right) ||
         !tl_index_factor(e->left, names[1], &left) ||
         !tl_index_factor(e->right, names[1], &right) || (left - right != 1 && left - right != -1) ||
@@ -225,7 +248,10 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
                                           STR_ARGS(row_offset(t, &m->x->frame->shape))),
                               0, EMIT_SIZE_MAX)},
         {names[1], emit_named(index_first(t, names[1]), 0, EMIT_SIZE_MAX)}};
-    emit_scope scope = {.indices = indices, .index_count = 2};
+    emit_scope scope = {.indices = indices,
+                        .index_count = 2,
+                        .reads = m->x->once.items,
+                        .read_count = m->x->once.count};
     emit_value a = emit_expression(t, e->left, &scope), b = emit_expression(t, e->right, &scope);
     emit_value v = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
     if (emit_is_wide(v)) {
@@ -236,7 +262,8 @@ void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e) {
     if (l->by_row && is_slanted(t, m, e, forward, l)) {
         emit_index first[2] = {{names[0], emit_named(index_first(t, names[0]), 0, EMIT_SIZE_MAX)},
                                indices[1]};
-        emit_scope corner = {.indices = first, .index_count = 2};
+        emit_scope corner = scope;
+        corner.indices = first;
         a = emit_expression(t, e->left, &corner), b = emit_expression(t, e->right, &corner);
         emit_value at = forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
         if (!emit_is_wide(v) && !emit_is_wide(at)) v = at, l->by_row = false;
@@ -295,7 +322,7 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
                            STR_ARGS(b));
     }
     emit_index indices[2];
-    emit_scope scope = element_scope(t, m->x, element, indices);
+    emit_scope scope = elements_scope(t, m->x, element, false, indices);
     return emit_expression(t, e, &scope).text;
 }
 

@@ -6,6 +6,13 @@
 
 enum { READS_MAX = 16, LIMITS_MAX = 8 };
 
+/* A table's elements in a tile's columns, at one distance from each other. */
+typedef struct once_line {
+    const tl_expr *element;
+    int axis; /* which of its indices goes by columns */
+    str name;
+} once_line;
+
 typedef struct elements_item {
     const tl_statement *s;
     const emit_tile *frame; /* whose elements the loop runs over */
@@ -15,6 +22,8 @@ typedef struct elements_item {
     bool reduces;
     bool partial; /* reduces: the target keeps each lane's part */
     bool is_done;
+    LIST(emit_read) once; /* elements of tables that are read before the loops, see once.c */
+    LIST(once_line) lines;
 } elements_item;
 
 /* A comparison that is affine in the column index, with factor 1 or -1: then each row has one limit
@@ -43,6 +52,11 @@ void elements_index_names(const elements_item *x, str names[2]);
 bool elements_use_places(const elements_item *x);
 /* Before the loop: the indices of the thread's first element, and the limits of a Mask. */
 void elements_declare_first(emit *t, const elements_item *x);
+/* What the index names mean for element e of a pair: `at` inside the loops, after declare_at; else
+ * written out. 'indices' has room for two, and lasts as long as the scope.
+ */
+emit_scope elements_scope(emit *t, const elements_item *x, int e, bool is_written_out,
+                          emit_index indices[2]);
 void elements_find_limits(emit *t, elements_mask *m, const tl_expr *e); /* of the condition e */
 /* RowArgMax: where the tile's first column is on its axis. */
 emit_value elements_first_column(emit *t, const elements_item *x);
@@ -61,6 +75,12 @@ void masks_statement(emit *t, const elements_mask *m);
 /* The tile whose parts the run may leave out; NULL: it works out every element. */
 const emit_tile *masks_source(const elements_item *const *items, int count);
 void masks_run(emit *t, const elements_item *const *items, int count, const emit_tile *tile);
+
+/* once.c: elements of tables that several elements of the tile need, read once */
+void once_for_rows(emit *t, elements_item *x);
+bool once_is_read(const elements_item *x, const tl_expr *element);
+/* emit_open_frame, with what each column needs before the loop over its rows. */
+int once_open_frame(emit *t, elements_item *const *items, int count);
 
 /* near.c: a function that is a polynomial near 0; false: the run is another, nothing is written */
 bool near_run(emit *t, const elements_item *const *items, int count);

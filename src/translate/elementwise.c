@@ -273,8 +273,9 @@ static bool is_declared(const run *r, const int *group, int at) {
 
 static void emit_loops(run *r, const int *group, int count, const elements_mask *masks) {
     emit *t = r->t;
+    elements_item *own[RUN_MAX];
     const elements_item *items[RUN_MAX];
-    for (int i = 0; i < count; i++) items[i] = &r->items[group[i]];
+    for (int i = 0; i < count; i++) items[i] = own[i] = &r->items[group[i]];
     if (masks_by_parts(items[0])) {
         masks_statement(t, &masks[0]);
         return;
@@ -284,7 +285,7 @@ static void emit_loops(run *r, const int *group, int count, const elements_mask 
         masks_run(t, items, count, parted);
         return;
     }
-    int opened = near_run(t, items, count) ? 0 : emit_open_frame(t, &items[0]->frame->shape);
+    int opened = near_run(t, items, count) ? 0 : once_open_frame(t, own, count);
     for (int i = 0; opened > 0 && i < count; i++) {
         if (count > 1) emit_header(t, items[i]->s);
         elements_statement(t, items[i], &masks[i]);
@@ -406,10 +407,11 @@ static void emit_group(run *r, const int *group, int count) {
     if (scoped) emit_open(t, "{");
     if (places) emit_fresh_thread(t);
     for (int i = 0; i < count; i++) {
-        const elements_item *x = &r->items[group[i]];
+        elements_item *x = &r->items[group[i]];
         masks[i] = (elements_mask){.x = x};
         if (elements_use_places(x) && !is_declared(r, group, i)) emit_declare_own(t, x->frame);
         elements_declare_first(t, x);
+        once_for_rows(t, x);
         if (x->s->compute.operation == TL_MASK)
             elements_find_limits(t, &masks[i], x->s->compute.condition);
         if (x->reduces) start_reduction(t, x);

@@ -133,11 +133,20 @@ typedef struct emit_index {
     emit_value value;
 } emit_index;
 
+/* An element of a table that the text has read into a variable, see once.c. */
+typedef struct emit_read {
+    const tl_expr *element;
+    str name; /* with its subscripts, but that of a pair's elements */
+    bool is_pair;
+} emit_read;
+
 typedef struct emit_scope {
     const emit_index *indices;
     int index_count;
     const emit_shape *frame; /* of the elementwise loop around it; NULL: no tile elements here */
     int element;             /* of a pair: 0 or 1 */
+    const emit_read *reads;  /* what need not be read again */
+    int read_count;
 } emit_scope;
 
 /* --- the translation -------------------------------------------------------------------------- */
@@ -189,8 +198,9 @@ typedef struct emit_candidate {
 typedef struct emit_walk {
     const tl_block *body; /* NULL: none */
     bool asks_first, asks_more, asks_next;
-    bool found_next;  /* the text has worked out the next tile */
-    bool reads_early; /* dynamic: the next tile's number is known when this one's loop ends */
+    bool found_next;    /* the text has worked out the next tile */
+    bool reads_early;   /* dynamic: the next tile's number is known when this one's loop ends */
+    bool fetches_early; /* searched: as it is where the loop's last iteration begins */
     const tl_statement *loop;
     const tl_statement *shadow_of_first, *shadow_of_loop, *shadow_of_more; /* Waits after it */
     LIST(emit_name) next_names; /* what grid indices and lets are called for it */
@@ -447,6 +457,7 @@ void emit_plan_grid(emit *t);
 void emit_grid(emit *t); /* the block's indices */
 /* A let may be before the grid whose indices it uses. */
 bool emit_depends_on_grid(const emit *t, const tl_expr *e);
+bool emit_reads_table(const emit *t, const tl_expr *e);
 /* Of a grid that begins early, the wait: first of all, where a let reads a table before the tile is
  * known, else as soon as it is.
  */

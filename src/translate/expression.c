@@ -2,6 +2,8 @@
 #include "tl/boxes.h"
 #include "translate/values.h"
 
+#include <math.h>
+
 static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bool up) {
     const tl_expr *inner = e->items[0];
     if (inner->kind == TL_BINARY && inner->operator== TL_OVER) {
@@ -25,6 +27,14 @@ static emit_value rounded(emit *t, const tl_expr *e, const emit_scope *scope, bo
         .high = INT32_MAX};
 }
 
+/* How TL writes minus infinity. As a number, not as the result of a special function. */
+static bool is_log_of_zero(const tl_expr *e) {
+    if (e->kind != TL_CALL || e->function != TL_FUNCTION_LOG) return false;
+    const tl_expr *of = e->items[0];
+    return (of->kind == TL_INTEGER && of->integer == 0) ||
+           (of->kind == TL_NUMBER && of->number == 0);
+}
+
 static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     switch (e->function) {
     case TL_FUNCTION_CEIL: return rounded(t, e, scope, true);
@@ -42,6 +52,7 @@ static emit_value call(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_FUNCTION_NEXT: return emit_asked(t, e);
     default: break;
     }
+    if (is_log_of_zero(e)) return values_real(emit_float(t, -HUGE_VAL), VALUES_PREFIX);
     emit_value a = emit_expression(t, e->items[0], scope);
     switch (e->function) {
     case TL_FUNCTION_MIN:
@@ -122,7 +133,22 @@ static bool by_launch(emit *t, const tl_expr *e, emit_value a, emit_value b, emi
     return true;
 }
 
+/* x of `abs(x) % 2`, which is x % 2; NULL: it is something else. */
+static const tl_expr *of_one_parity(const tl_expr *e) {
+    int64_t divisor;
+    bool is_parity =
+        e->operator== TL_MODULO && tl_known_integer(e->right, &divisor) && divisor == 2;
+    return is_parity && e->left->kind == TL_CALL && e->left->function == TL_FUNCTION_ABS
+               ? e->left->items[0]
+               : NULL;
+}
+
 static emit_value binary(emit *t, const tl_expr *e, const emit_scope *scope) {
+    const tl_expr *same_parity = of_one_parity(e);
+    if (same_parity) {
+        emit_value v = emit_expression(t, same_parity, scope);
+        if (!v.is_real) return values_modulo(t, v, emit_constant(t, 2));
+    }
     emit_value a = emit_expression(t, e->left, scope), b = emit_expression(t, e->right, scope), out;
     if (e->operator== TL_AND || e->operator== TL_OR) {
         bool is_and = e->operator== TL_AND;
@@ -165,8 +191,29 @@ static bool may_fall_outside(const tl_expr *item, const emit_scope *scope) {
 
 static str inside(emit *t, emit_value at, const tl_expr *extent) {
     emit_value end = emit_integer(t, extent, NULL);
-    return emit_format(t, "(unsigned)(%.*s) < (unsigned)(%.*s)", STR_ARGS(at.text),
-                       STR_ARGS(end.text));
+    const char *type = emit_is_wide(at) ? "(unsigned long long)" : "(unsigned)";
+    return emit_format(t, "%s(%.*s) < %s(%.*s)", type, STR_ARGS(at.text), type, STR_ARGS(end.text));
+}
+
+static emit_value element_value(str text, tl_type type) {
+    return (emit_value){.text = text,
+                        .precedence = VALUES_PRIMARY,
+                        .is_real = type != TL_I32,
+                        .low = INT32_MIN,
+                        .high = INT32_MAX};
+}
+
+/* What has been read already; false: nothing. */
+static bool read_before(emit *t, const tl_expr *e, const emit_scope *scope, emit_value *out) {
+    for (int i = 0; scope && i < scope->read_count; i++) {
+        const emit_read *r = &scope->reads[i];
+        if (!tl_expr_equal(r->element, e)) continue;
+        str name =
+            r->is_pair ? emit_format(t, "%.*s[%d]", STR_ARGS(r->name), scope->element) : r->name;
+        *out = element_value(name, e->symbol->parameter->parameter.type);
+        return true;
+    }
+    return false;
 }
 
 /* An element of a table in global memory; what is outside reads 0. */
@@ -177,6 +224,8 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
                          "only tables that are Inputs can be read here");
         return emit_constant(t, 0);
     }
+    emit_value known;
+    if (read_before(t, e, scope, &known)) return known;
     tl_type type = s->parameter->parameter.type;
     const ftl_plan_tensor *tensor = emit_plan_tensor(t, s->name);
     str text = emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name))), guard = STR("");
@@ -196,12 +245,7 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
                            STR_ARGS(guard), STR_ARGS(text));
     else if (guard.length)
         load = emit_format(t, "(%.*s ? %.*s : 0)", STR_ARGS(guard), STR_ARGS(load));
-    emit_value out = {.text = load,
-                      .precedence = VALUES_PRIMARY,
-                      .is_real = type != TL_I32,
-                      .low = INT32_MIN,
-                      .high = INT32_MAX};
-    return out;
+    return element_value(load, type);
 }
 
 static emit_value named(emit *t, const tl_expr *e, const emit_scope *scope) {
@@ -258,6 +302,7 @@ emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope) {
     case TL_ELEMENT: return table_element(t, e, scope);
     case TL_CALL: return call(t, e, scope);
     case TL_NEGATE: {
+        if (is_log_of_zero(e->left)) return values_real(emit_float(t, HUGE_VAL), VALUES_PRIMARY);
         emit_value v = emit_expression(t, e->left, scope);
         if (!v.is_real && v.low == v.high) return emit_constant(t, -v.low);
         if (v.is_real)

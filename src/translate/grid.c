@@ -110,13 +110,17 @@ static bool is_no_element(void *context, const tl_expr *e) {
     return e->kind != TL_ELEMENT;
 }
 
+bool emit_reads_table(const emit *t, const tl_expr *e) {
+    return !model_visit_lets(t->model, e, false, is_no_element, NULL);
+}
+
 /* Does a let that is evaluated before the grid read a table? */
 static bool reads_before_grid(const emit *t) {
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
         for (int i = 0; s->kind == TL_LET && i < s->let.count; i++) {
             const tl_binding *b = &s->let.items[i];
             bool is_read = !b->axes.count && !emit_depends_on_grid(t, b->value) &&
-                           !model_visit_lets(t->model, b->value, false, is_no_element, NULL);
+                           emit_reads_table(t, b->value);
             if (is_read) return true;
         }
     return false;
@@ -142,6 +146,7 @@ static void decode_grid(emit *t, const char *block, bool begins) {
 }
 
 bool walk_is_ragged(emit *t) {
+    if (walk_is_searched(t)) return false;
     for (int i = 0; t->model->grid && i < t->model->grid->grid.count; i++)
         if (!is_known(t, &t->model->grid->grid.items[i])) return true;
     return false;

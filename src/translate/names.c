@@ -26,7 +26,8 @@ static const char *const reserved[] = {
     "tile_number",  "tile_next",   "is_first",   "n16",        "at",         "next",
     "number_fill",  "number_held", "number",     "tile_at",    "tile_of",    "tile_place",
     "is_wide",      "width",       "tiles",      "from",       "section",    "later",
-    "skipped",      "tuple",       "k32",
+    "skipped",      "tuple",       "k32",        "indices",    "tile_find",  "tile_found",
+    "tile_known",   "tile_search", "searched",
 };
 
 /* What the text adds to names of the program for things of its own: Q_held, q_first, P_0. */
@@ -34,7 +35,7 @@ static const char *const own_endings[] = {
     "shared", "register", "row",    "column", "first",  "at",    "held", "fill",
     "next",   "slot",     "oldest", "left",   "right",  "holds", "kept", "rest",
     "number", "free",     "landed", "parity", "stride", "map",   "most", "bytes",
-    "place",  "unseen",   "high",   "noted",  "whole",
+    "place",  "unseen",   "high",   "noted",  "whole",  "tiles",
 };
 
 static bool is_number(str text) {

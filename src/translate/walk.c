@@ -11,12 +11,18 @@ static bool is_resident(const emit *t) {
 
 /* --- the next tile's indices and lets: variables, worked out where products are in flight ----- */
 
+/* Of the tile with that number, the last one that was read or found. */
+static str place_of(emit *t, const char *number, bool has_indices) {
+    if (has_indices || walk_is_searched(t))
+        return emit_format(t, "tile_of(%.*s)", STR_ARGS(walk_taken_indices(t)));
+    return emit_format(t, "tile_at(%s)", number);
+}
+
 static void find_indices(emit *t) {
     emit_walk *w = &t->walk;
     w->is_pending = false;
-    if (w->reads_early && walk_units(t))
-        emit_text(t, "next = tile_of(%.*s);", STR_ARGS(walk_taken_indices(t)));
-    else emit_text(t, "next = tile_at(tile_next);");
+    emit_text(t, "next = %.*s;",
+              STR_ARGS(place_of(t, "tile_next", w->reads_early && walk_units(t))));
 }
 
 /* The block's next tile, as `tile_next`. */
@@ -109,6 +115,8 @@ static void find_shadows(emit *t) {
     }
     w->reads_early = walk_is_dynamic(t) && !walk_fetches(t) && loops == 1 && w->shadow_of_first &&
                      w->shadow_of_loop && w->shadow_of_more;
+    w->fetches_early =
+        walk_is_searched(t) && walk_fetches(t) && !t->now->is_single && w->asks_more && loops == 1;
 }
 
 /* The next tile's number, in the last iteration of this tile's loop, or where the loop's tile
@@ -134,13 +142,61 @@ static void read_in_shadow(emit *t, const tl_statement *s) {
     emit_close(t);
 }
 
+/* A search takes a while: it is done before the loop's last iteration waits for what that fills, or
+ * before a loop that has none, so that the next tile's copies need not wait for it.
+ */
+static void fetch_early(emit *t, const tl_statement *s) {
+    const tl_for *loop = &t->walk.loop->loop;
+    bool is_inside = s == loop->body.first;
+    if (s != t->walk.loop && !is_inside) return;
+    emit_value from = emit_integer(t, loop->from, NULL), to = emit_integer(t, loop->to, NULL);
+    emit_text(t, "// the block's next tile");
+    if (is_inside)
+        emit_open(t, "if (%.*s + 1 == %.*s) {", STR_ARGS(emit_clean(t, loop->name)),
+                  STR_ARGS(emit_within(t, to, 10)));
+    else
+        emit_open(t, "if (%.*s >= %.*s) {", STR_ARGS(emit_within(t, from, 10)),
+                  STR_ARGS(emit_within(t, to, 10)));
+    walk_fetch_known(t);
+    emit_close(t);
+}
+
+/* The number of the block's first tile. */
+static void begin_number(emit *t) {
+    const emit_walk *w = &t->walk;
+    if (walk_is_searched(t)) {
+        walk_begin_search(t);
+        return;
+    }
+    emit_text(t, "int tile_number = (int)blockIdx.x;");
+    if (w->reads_early && walk_units(t)) {
+        emit_text(t,
+                  "int tile_known[%d][4] = {{tile_number}}; // the next one, towards the end of "
+                  "this one, and its indices",
+                  walk_units(t));
+    } else if (w->reads_early) {
+        emit_text(t, "int tile_known = tile_number; // the next one, towards the end of this one");
+    }
+}
+
+/* Where tiles are searched there may be none for the block: tables are not read then. */
+static void begin_place(emit *t) {
+    str place = place_of(t, "tile_number", false);
+    if (!walk_is_searched(t)) {
+        emit_text(t, "tile_place tile = %.*s;", STR_ARGS(place));
+        return;
+    }
+    emit_text(t, "tile_place tile = {};");
+    emit_text(t, "if (tile_number < args.tiles) tile = %.*s;", STR_ARGS(place));
+}
+
 void emit_open_walk(emit *t, const tl_block *body) {
     emit_walk *w = &t->walk;
     w->body = body, w->found_next = false;
     w->asks_first = walk_asks(body, TL_FUNCTION_FIRST);
     w->asks_more = walk_asks(body, TL_FUNCTION_MORE);
     w->asks_next = walk_asks(body, TL_FUNCTION_NEXT);
-    w->is_pending = w->reads_early = false;
+    w->is_pending = w->reads_early = w->fetches_early = false;
     w->shadow_of_first = w->shadow_of_loop = w->shadow_of_more = w->loop = NULL;
     if (!t->model->grid) {
         emit_tile_lets(t);
@@ -155,26 +211,20 @@ void emit_open_walk(emit *t, const tl_block *body) {
     if (walk_is_ragged(t) && (w->asks_more || w->asks_next)) {
         emit_unsupported(t, t->role->range, STR("this walk"),
                          "whether there is a next tile is not asked where a table says how many "
-                         "there are: let each tile end before the next one begins");
+                         "there are, but in a dynamic grid whose walks come before those that "
+                         "decide their length: let each tile end before the next one begins");
         return;
     }
-    emit_text(t, "int tile_number = (int)blockIdx.x;");
     find_shadows(t);
-    if (w->reads_early && walk_units(t)) {
-        emit_text(t,
-                  "int tile_known[%d][4] = {{tile_number}}; // the next one, towards the end of "
-                  "this one, and its indices",
-                  walk_units(t));
-    } else if (w->reads_early) {
-        emit_text(t, "int tile_known = tile_number; // the next one, towards the end of this one");
-    }
+    begin_number(t);
     if (w->asks_first) emit_text(t, "bool is_first = true;");
     /* Where the next tile is worked out anyway, it becomes this one at the end. */
-    if (w->asks_next) emit_text(t, "tile_place tile = tile_at(tile_number);");
+    if (w->asks_next) begin_place(t);
     emit_text(t, "#pragma unroll 1");
     emit_open(t, "while (tile_number < args.tiles) {");
     if (!w->asks_next)
-        emit_declare(t, STR("tile"), "const tile_place tile = tile_at(tile_number);");
+        emit_declare(t, STR("tile"), "const tile_place tile = %.*s;",
+                     STR_ARGS(place_of(t, "tile_number", false)));
     if (walk_is_ragged(t)) emit_open(t, "if (tile_exists(tile)) {");
 }
 
@@ -190,6 +240,7 @@ void emit_walk_before(emit *t, const tl_statement *s) {
          (is_more(s->parent) && waits_for(t, s, TL_REGISTER))))
         find_indices(t);
     if (w->reads_early) read_in_shadow(t, s);
+    if (w->fetches_early) fetch_early(t, s);
 }
 
 /* After the last statement of `if more(...)`. */
@@ -205,7 +256,10 @@ void emit_close_walk(emit *t) {
     if (is_ragged) emit_close(t);
     if (!t->walk.found_next) find_next(t);
     emit_text(t, "tile_number = tile_next;");
+    bool may_be_none = t->walk.is_pending && walk_is_searched(t);
+    if (may_be_none) emit_open(t, "if (tile_next < args.tiles) {");
     if (t->walk.is_pending) find_indices(t);
+    if (may_be_none) emit_close(t);
     if (t->walk.asks_next) emit_text(t, "tile = next;");
     if (!is_ragged && t->walk.asks_first) emit_text(t, "is_first = false;");
     emit_close(t);

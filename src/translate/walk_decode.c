@@ -4,6 +4,8 @@
  */
 #include "translate/walk.h"
 
+#include <limits.h>
+
 /* --- formulas over the grid ------------------------------------------------------------------- */
 
 static ftl_formula formula_of(emit *t, const tl_expr *e) {
@@ -51,6 +53,11 @@ static str divided(emit *t, str number, ftl_formula by, const char *called) {
                        STR_ARGS(shift));
 }
 
+str walk_quotient(emit *t, str number, int index) {
+    const tl_walk *walk = &t->model->grid->grid.items[index];
+    return divided(t, number, t->plan->walks[index], emit_divisor_name(t, walk->extent));
+}
+
 /* The index of a walk, declared from its part of a number. */
 static void declare_walk(emit *t, const tl_walk *walk, str name, str at) {
     emit_value extent = emit_walk_extent(t, walk);
@@ -61,14 +68,13 @@ static void declare_walk(emit *t, const tl_walk *walk, str name, str at) {
     emit_name_set(t, walk->symbol, name, 0, extent.high > 0 ? extent.high - 1 : 0);
 }
 
-/* The walks [from, to) of 'number', a variable. */
-static void decode_walks(emit *t, str number, int from, int to) {
+void walk_decode(emit *t, str number, int from, int to) {
     for (int i = from; i < to; i++) {
         const tl_walk *walk = &t->model->grid->grid.items[i];
         str name = emit_clean(t, walk->name);
         str at = number, rest = emit_format(t, "%.*s_rest", STR_ARGS(name));
         if (i + 1 < to) {
-            str by = divided(t, number, t->plan->walks[i], emit_divisor_name(t, walk->extent));
+            str by = walk_quotient(t, number, i);
             emit_declare(t, rest, "const int %.*s = %.*s;", STR_ARGS(rest), STR_ARGS(by));
             at = emit_format(t, "%.*s - %.*s * %.*s", STR_ARGS(number), STR_ARGS(rest),
                              STR_ARGS(walk_numbers(t, i)));
@@ -155,8 +161,8 @@ static void decode_sections(emit *t, int last) {
                  STR_ARGS(value_of(t, wide_tuples, "wide_tuples")));
     emit_declare(t, STR("tuple"),
                  "const int tuple = skipped + (section - later) * width + inside;");
-    decode_walks(t, STR("tuple"), 0, last + 1);
-    decode_walks(t, STR("later"), last + 1, count);
+    walk_decode(t, STR("tuple"), 0, last + 1);
+    walk_decode(t, STR("later"), last + 1, count);
 }
 
 /* --- a tile's place in the text --------------------------------------------------------------- */
@@ -183,9 +189,30 @@ static str walk_names(emit *t, const char *type) {
     return list;
 }
 
-static void close_function(emit *t) {
+void walk_close_function(emit *t) {
     t->indent--;
     emit_text(t, "};");
+}
+
+/* Is it the length of an axis, as long as which an index may be? */
+static bool is_length(const emit *t, const tl_symbol *symbol) {
+    for (tl_tensor tensor = {0}; tl_next_tensor(t->kernel, &tensor);)
+        for (int i = 0; i < tensor.axes->count; i++) {
+            const tl_expr *extent = tensor.axes->items[i].extent;
+            if (extent->kind == TL_NAME && extent->symbol == symbol) return true;
+        }
+    return false;
+}
+
+/* What a tile keeps of an index or let. Roles keep two tiles' where they are searched, and a length
+ * that a table says fits 32 bits as any other does: the rest is cut off.
+ */
+static str kept(emit *t, emit_name *name) {
+    bool is_wide = emit_is_wide(emit_named(name->name, name->low, name->high));
+    if (!is_wide || !walk_is_searched(t) || !is_length(t, name->of)) return name->name;
+    name->low = -INT_MAX, name->high = INT_MAX;
+    return emit_format(t, "(int)ftl_max_wide(ftl_min_wide(%.*s, %dLL), -%dLL)",
+                       STR_ARGS(name->name), INT_MAX, INT_MAX);
 }
 
 /* What indices and lets of a tile are called where it is the variable 'tile'. */
@@ -195,8 +222,11 @@ static void note_members(emit *t, int from, int members_line) {
     w->own_names.count = w->next_names.count = 0;
     for (int i = from; i < t->names.count; i++) {
         emit_name own = t->names.items[i], next = own;
-        members = emit_format(t, "%.*s%.*s %.*s; ", STR_ARGS(members),
-                              STR_ARGS(type_of(t, own.name)), STR_ARGS(own.name));
+        str type = type_of(t, own.name);
+        if (str_is(type, "long long") && !emit_is_wide(emit_named(own.name, own.low, own.high)))
+            type = STR("int");
+        members = emit_format(t, "%.*s%.*s %.*s; ", STR_ARGS(members), STR_ARGS(type),
+                              STR_ARGS(own.name));
         own.name = emit_format(t, "tile.%.*s", STR_ARGS(next.name));
         next.name = emit_format(t, "next.%.*s", STR_ARGS(next.name));
         list_push(t->memory, &w->own_names, own);
@@ -213,10 +243,20 @@ static void define_existence(emit *t) {
         list_push(t->memory, &t->names, t->walk.own_names.items[i]);
     emit_open(t, "const auto tile_exists = [&](const tile_place &tile) FTL_INLINE {");
     emit_text(t, "return %.*s;", STR_ARGS(walk_existence(t)));
-    close_function(t);
+    walk_close_function(t);
     t->names.count = names;
     if (t->plan->grid_kind == FTL_GRID_PLAIN)
         emit_text(t, "if (!tile_exists(tile_at((int)blockIdx.x))) return;");
+}
+
+static void define_decoding(emit *t, int section) {
+    int count = t->model->grid->grid.count;
+    emit_open(t, "const auto tile_at = [&](int number) FTL_INLINE {");
+    if (section >= 0 && section + 1 < count) decode_sections(t, section);
+    else walk_decode(t, STR("number"), 0, count);
+    walk_place_ragged(t);
+    emit_text(t, "return tile_of(%.*s);", STR_ARGS(walk_names(t, "")));
+    walk_close_function(t);
 }
 
 void walk_define_tiles(emit *t) {
@@ -232,20 +272,17 @@ void walk_define_tiles(emit *t) {
     }
     emit_tile_lets(t);
     str all = {0};
-    for (int i = names; i < t->names.count; i++)
-        all = emit_format(t, "%.*s%s%.*s", STR_ARGS(all), i > names ? ", " : "",
-                          STR_ARGS(t->names.items[i].name));
+    for (int i = names; i < t->names.count; i++) {
+        str value = kept(t, &t->names.items[i]);
+        all = emit_format(t, "%.*s%s%.*s", STR_ARGS(all), i > names ? ", " : "", STR_ARGS(value));
+    }
     emit_text(t, "return tile_place{%.*s};", STR_ARGS(all));
-    close_function(t);
+    walk_close_function(t);
     note_members(t, names, members);
     t->names.count = names;
     emit_header(t, t->model->grid);
-    emit_open(t, "const auto tile_at = [&](int number) FTL_INLINE {");
-    if (section >= 0 && section + 1 < t->model->grid->grid.count) decode_sections(t, section);
-    else decode_walks(t, STR("number"), 0, t->model->grid->grid.count);
-    walk_place_ragged(t);
-    emit_text(t, "return tile_of(%.*s);", STR_ARGS(walk_names(t, "")));
-    close_function(t);
+    if (walk_is_searched(t)) walk_define_search(t);
+    else define_decoding(t, section);
     emit_about(t, NULL);
     t->names.count = names;
     if (walk_is_ragged(t)) define_existence(t);

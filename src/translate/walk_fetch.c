@@ -63,6 +63,9 @@ static int64_t multiplications(emit *t, const model_role *r) {
 
 int walk_units(emit *t) {
     const model_role *r = fetcher(t);
+    int numbers = t->model->grid ? 1 + t->model->grid->grid.count : 0;
+    int units = (numbers + UNIT_NUMBERS - 1) / UNIT_NUMBERS;
+    if (walk_is_searched(t)) return units;
     if (!walk_is_dynamic(t) || !r->is_single || t->model->role_count < 2) return 0;
     bool asks = false;
     for (const tl_statement *s = r->statement->role.body.first; s; s = s->next)
@@ -70,11 +73,11 @@ int walk_units(emit *t) {
             s->kind == TL_FOR && s->loop.is_grid_walk && walk_asks(&s->loop.body, TL_FUNCTION_NEXT);
     for (int i = 0; i < t->model->role_count; i++)
         asks = asks && multiplications(t, &t->model->roles[i]) < MULTIPLICATIONS_MOST;
-    return asks ? (1 + t->model->grid->grid.count + UNIT_NUMBERS - 1) / UNIT_NUMBERS : 0;
+    return asks ? units : 0;
 }
 
 bool walk_publishes_indices(emit *t) {
-    return fetches_alone(t) && walk_units(t) > 0;
+    return fetches_alone(t) && walk_units(t) > 0 && !walk_is_searched(t);
 }
 
 static int slot_bytes(emit *t) {
@@ -126,28 +129,29 @@ void emit_start_walk(emit *t) {
     emit_declare(t, STR("number_held"), "ftl_ring<%d> number_held = {%d, 0};", SLOTS, SLOTS - 1);
 }
 
-/* What the next tile's index is called. */
-static str next_name_of(const emit *t, const tl_walk *walk) {
+/* What the index of the tile that is published is called. */
+static str published_name(emit *t, int index) {
     const emit_walk *w = &t->walk;
+    if (walk_is_searched(t)) return emit_format(t, "tile_found[%d]", index);
     for (int i = 0; i < w->next_names.count; i++)
-        if (w->next_names.items[i].of == walk->symbol) return w->next_names.items[i].name;
+        if (w->next_names.items[i].of == t->model->grid->grid.items[index].symbol)
+            return w->next_names.items[i].name;
     return STR("0");
 }
 
 static void publish(emit *t, const char *number) {
     if (!hands_on(t)) return;
+    bool has_indices = walk_publishes_indices(t) || walk_is_searched(t);
     emit_text(t, "number_fill.acquire(shared + at::numbers_read);");
     emit_text(t, "ftl_store_shared_i32(shared + at::numbers + %d * number_fill.slot, %s);",
               slot_bytes(t), number);
-    for (int i = 0; walk_publishes_indices(t) && i < t->model->grid->grid.count; i++) {
+    for (int i = 0; has_indices && i < t->model->grid->grid.count; i++) {
         emit_text(
             t, "ftl_store_shared_i32(shared + (at::numbers + %d) + %d * number_fill.slot, %.*s);",
-            NUMBER_BYTES * (1 + i), slot_bytes(t),
-            STR_ARGS(next_name_of(t, &t->model->grid->grid.items[i])));
+            NUMBER_BYTES * (1 + i), slot_bytes(t), STR_ARGS(published_name(t, i)));
     }
     /* Units are read whole. */
-    for (int i = 1 + t->model->grid->grid.count; walk_publishes_indices(t) && i % UNIT_NUMBERS;
-         i++) {
+    for (int i = 1 + t->model->grid->grid.count; has_indices && i % UNIT_NUMBERS; i++) {
         emit_text(t,
                   "ftl_store_shared_i32(shared + (at::numbers + %d) + %d * number_fill.slot, 0);",
                   NUMBER_BYTES * i, slot_bytes(t));
@@ -160,7 +164,7 @@ static void turn_fill(emit *t) {
 }
 
 void walk_read_number(emit *t, const char *target) {
-    bool early = t->walk.reads_early;
+    bool early = t->walk.reads_early || walk_is_searched(t);
     emit_text(t, "number_held.wait(shared + at::numbers_there);");
     for (int i = 0; early && i < walk_units(t); i++) {
         emit_text(
@@ -195,19 +199,31 @@ str walk_taken_indices(emit *t) {
         bool is_bound = lets_mention(t, &t->model->grid->grid.items[i]);
         str index =
             emit_format(t, "tile_known[%d][%d]", (1 + i) / UNIT_NUMBERS, (1 + i) % UNIT_NUMBERS);
-        if (is_bound) index = emit_format(t, "ftl_uniform(%.*s)", STR_ARGS(index));
+        if (fetches_alone(t)) index = published_name(t, i);
+        else if (is_bound) index = emit_format(t, "ftl_uniform(%.*s)", STR_ARGS(index));
         all = emit_format(t, "%.*s%s%.*s", STR_ARGS(all), i ? ", " : "", STR_ARGS(index));
     }
     return all;
 }
 
-void walk_publish(emit *t) {
-    publish(t, "tile_next");
+static void publish_and_turn(emit *t, const char *number) {
+    publish(t, number);
     if (hands_on(t)) turn_fill(t);
 }
 
-/* Numbers past the end of a walk that is shorter than others are nobody's. */
-static void fetch(emit *t, const char *name) {
+void walk_publish(emit *t) {
+    publish_and_turn(t, "tile_next");
+}
+
+/* Declares the number that comes next, or 'first', the block's first one, of a searched grid.
+ * Numbers past the end of a walk that is shorter than others are nobody's.
+ */
+static void fetch(emit *t, const char *name, const char *first) {
+    if (walk_is_searched(t)) {
+        emit_text(t, "const int %s = tile_find(%s, searched, tile_found);", name,
+                  first ? first : "ftl_fetch_tile(args.tile_counters)");
+        return;
+    }
     if (!walk_is_ragged(t)) {
         emit_text(t, "const int %s = ftl_fetch_tile(args.tile_counters);", name);
         return;
@@ -217,25 +233,51 @@ static void fetch(emit *t, const char *name) {
     emit_text(t, "    %s = ftl_fetch_tile(args.tile_counters);", name);
 }
 
-void walk_fetch_next(emit *t) {
+/* By one thread of the role, for all of them. */
+static void fetch_for_all(emit *t, const char *first) {
+    emit_open(t, "if (lane == 0 && warp == 0) {");
+    if (walk_is_searched(t)) emit_text(t, "int tile_found[%d] = {};", t->model->grid->grid.count);
+    fetch(t, "tile_fetched", first);
+    publish(t, "tile_fetched");
+    emit_close(t);
+    turn_fill(t);
+}
+
+void walk_begin_search(emit *t) {
+    const char *first = "(int)blockIdx.x";
+    if (walk_fetches(t)) emit_text(t, "tile_search searched = {0, 0};");
     if (fetches_alone(t)) {
-        fetch(t, "tile_next");
+        emit_text(t, "int tile_found[%d] = {};", t->model->grid->grid.count);
+        fetch(t, "tile_first", first);
+        publish_and_turn(t, "tile_first");
+        emit_text(t, "int tile_number = tile_first;");
+        return;
+    }
+    emit_text(t, "int tile_known[%d][4]; // the tile's number and indices", walk_units(t));
+    if (walk_fetches(t)) fetch_for_all(t, first);
+    walk_read_number(t, "tile_known");
+    emit_text(t, "int tile_number = ftl_uniform(tile_known[0][0]);");
+}
+
+void walk_fetch_known(emit *t) {
+    fetch_for_all(t, NULL);
+    walk_read_number(t, "tile_known");
+}
+
+void walk_fetch_next(emit *t) {
+    bool is_known = t->walk.reads_early || t->walk.fetches_early;
+    if (fetches_alone(t)) {
+        fetch(t, "tile_next", NULL);
         if (!walk_publishes_indices(t)) walk_publish(t);
         return;
     }
-    if (t->walk.reads_early) {
-        emit_text(t, "const int tile_next = ftl_uniform(tile_known%s);",
-                  walk_units(t) ? "[0][0]" : "");
+    if (!is_known && walk_fetches(t)) fetch_for_all(t, NULL);
+    if (!is_known && !walk_is_searched(t)) {
+        walk_read_number(t, "const int tile_next");
         return;
     }
-    if (walk_fetches(t)) {
-        emit_open(t, "if (lane == 0 && warp == 0) {");
-        fetch(t, "tile_fetched");
-        publish(t, "tile_fetched");
-        emit_close(t);
-        turn_fill(t);
-    }
-    walk_read_number(t, "const int tile_next");
+    if (!is_known) walk_read_number(t, "tile_known");
+    emit_text(t, "const int tile_next = ftl_uniform(tile_known%s);", walk_units(t) ? "[0][0]" : "");
 }
 
 void walk_end_fetching(emit *t) {

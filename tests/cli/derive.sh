@@ -12,6 +12,10 @@ flashtl derive packed.tl | grep '^kernel\|^Output'
 flashtl derive chosen_blocks.tl | grep '^// d'
 echo "== the first of the largest"
 flashtl derive maxsim.tl
+echo "== the fused form, and what has none"
+flashtl derive --op mha --causal --fused | sed -n '/^kernel attention_delta/,$p'
+flashtl derive distance_bias.tl --fused | grep '^kernel' # a table's kernels stay what they are
+flashtl derive layernorm.tl --fused; echo "status $?"
 echo "== refused"
 for name in gated_memory mamba2; do flashtl derive $name.tl; echo "status $?"; done
 flashtl reason --op mha --gpu t4 --head-dim 64 | flashtl derive

@@ -23,3 +23,11 @@ flashtl check greedy.tl
 # Weights of the other's block without those of its maximum.
 sed '0,/Wait m_odd_shared/{/Wait m_odd_shared/d}' "$code" > early.tl
 flashtl check early.tl 2>&1 | grep -m 1 error:
+# The reasoner makes such a kernel of the sketch, and no other: one warpgroup does not hold the sums.
+flashtl reason sketch.tl --gpu h200 --head-dim 576:512 | grep '^role' | sed -e 's/ *\/\/.*//'
+flashtl reason sketch.tl --gpu h200 --head-dim 576:512 --let pair=0 2>&1 | grep -c error:
+flashtl explain sketch.tl --gpu h200 --head-dim 576:512 | grep -A 2 'pair (pair)'
+# Where it cannot, since heads are no boxes or the loop begins later, warps make columns in blocks of the grid, as they would without.
+flashtl reason --op paged_decode --with latent --with columns=512 --with page_len=64 --with group=3 --head-dim 576:512 --gpu h200 | grep -c 'role math with 1 warp '
+flashtl reason --op paged_decode --with latent --with columns=512 --with page_len=64 --with group=16 --window 70 --head-dim 576:512 --gpu h200 |
+    grep -c 'role math with 1 warp '

@@ -3,6 +3,7 @@
 
     differences.py FLASHTL                       the sketches and examples that ship
     differences.py FLASHTL FILE.tl ...           others
+    differences.py FLASHTL --fused               the fused form of those that have one
 
 The program that `flashtl derive` writes runs on the interpreter in f32; the sketch runs there with each Input moved a
 little to both sides along a random direction, at three distances, so that there are two differences whose error is of fourth
@@ -170,10 +171,10 @@ def difference(forward, arrays, scalars, weights, name, direction):
     return [(4 * near - far) / 3 for near, far in zip(slopes, slopes[1:])]
 
 
-def check(flashtl, text, sizes, how, random):
+def check(flashtl, text, sizes, how, random, options=()):
     """The largest error by Input, of the gradient's size."""
     text = call(flashtl, "fmt", "-", text=text)
-    derived = call(flashtl, "derive", "-", text=text)
+    derived = call(flashtl, "derive", "-", *options, text=text)
     arrays, scalars = draw(random, text, sizes)
     gradients = [name for name in parameters(derived, "Output") if name[:1] == "d" and name[1:] in arrays]
     outputs = [name for name in parameters(text, "Output") if f"d{name}" in parameters(derived, "Input")]
@@ -211,13 +212,18 @@ def check_ties(flashtl):
     return all(np.array_equal(found[f"d{name}"], want[name]) for name in want)
 
 
-def check_told(flashtl, text, sizes, random):
+def check_told(flashtl, text, sizes, random, options):
     for _ in range(DRAWS - 1):
         try:
-            return check(flashtl, text, sizes, ["--on", "interpreter", "--dtype", "f32"], random)
+            return check(flashtl, text, sizes, ["--on", "interpreter", "--dtype", "f32"], random, options)
         except Untold:
             pass
-    return check(flashtl, text, sizes, ["--on", "interpreter", "--dtype", "f32"], random)
+    return check(flashtl, text, sizes, ["--on", "interpreter", "--dtype", "f32"], random, options)
+
+
+def has_no_fused_form(flashtl, text):
+    done = subprocess.run([flashtl, "derive", "-", "--fused"], input=text, capture_output=True, text=True)
+    return done.returncode == 1 and "nothing can be fused here" in done.stderr
 
 
 def main():
@@ -225,14 +231,19 @@ def main():
     parser.add_argument("flashtl")
     parser.add_argument("files", nargs="*")
     parser.add_argument("--only", default="", help="cases with this text in their name")
+    parser.add_argument("--fused", action="store_true", help="the fused form; sketches that have none are left out")
     a = parser.parse_args()
+    options = ["--fused"] if a.fused else []
     cases = {f: (lambda _, f=f: pathlib.Path(f).read_text(), {}) for f in a.files} or CASES
     bad = 0
     for number, (name, (read, own)) in enumerate(cases.items()):
         if a.only not in name:
             continue
         try:
-            errors = check_told(a.flashtl, read(a.flashtl), {**SIZES, **own}, np.random.default_rng(number))
+            text = read(a.flashtl)
+            if a.fused and has_no_fused_form(a.flashtl, text):
+                continue
+            errors = check_told(a.flashtl, text, {**SIZES, **own}, np.random.default_rng(number), options)
         except (Failed, Untold) as failed:
             bad += 1
             print(f"FAILED {name}: {failed}")
@@ -240,7 +251,7 @@ def main():
         good = errors and all(error <= FEW for error in errors.values())  # (of NaN nothing is true)
         bad += not good
         print(f"{'right' if good else 'WRONG'} {name}: " + ", ".join(f"{n} {e:.0e}" for n, e in errors.items()), flush=True)
-    if not a.files and a.only in "ties":
+    if not a.files and not a.fused and a.only in "ties":
         good = check_ties(a.flashtl)
         bad += not good
         print(f"{'right' if good else 'WRONG'} ties")

@@ -6,6 +6,7 @@
     verified.py FLASHTL --every 12          a sample; all are made into kernels for one class in turn
     verified.py FLASHTL --on gpu            on the GPU that is here, with the kernels of all classes
     verified.py FLASHTL --only layernorm    those with this text in their name
+    verified.py FLASHTL --fused             the fused form of those that have one
 
 A program's cases are the two cheapest and the dearest of `verify --shapes small` that --most operations suffice for, none of them
 with lengths of 0 to 2, for choice: there gradients are often 0. What is left
@@ -66,9 +67,9 @@ def shortest(case):
 
 
 class Program:
-    def __init__(self, name, text, flashtl):
+    def __init__(self, name, text, flashtl, how):
         self.name, self.text = name, text
-        done = call(flashtl, "derive", "-", text=text)
+        done = call(flashtl, "derive", "-", *how, text=text)
         self.derived, self.why_not = done.stdout, ""
         if done.returncode:
             self.derived, self.why_not = "", done.stderr.split("error: ")[-1].splitlines()[0]
@@ -80,8 +81,8 @@ class Program:
         self.program.write_text(self.derived)
 
 
-def programs(flashtl):
-    """Each text once."""
+def programs(flashtl, only, how):
+    """Each text once; 'how': options of derive."""
     known = set()
     texts = []
     for options in operators(flashtl):
@@ -91,10 +92,10 @@ def programs(flashtl):
     for path in [*sorted((HERE.parent.parent / "examples").glob("*.tl")), *sorted(HERE.glob("*.tl"))]:
         texts.append((path.name, path.read_text()))
     for name, text in texts:
-        if text in known or call(flashtl, "check", "-", text=text).returncode:
+        if only not in name or text in known or call(flashtl, "check", "-", text=text).returncode:
             continue
         known.add(text)
-        yield Program(name, text, flashtl)
+        yield Program(name, text, flashtl, how)
 
 
 class Verification:
@@ -145,15 +146,14 @@ def main():
     parser.add_argument("--most", type=float, default=2e8, help="operations of a case, about")
     parser.add_argument("--every", type=int, default=1, help="take one of so many kernels")
     parser.add_argument("--only", default="")
+    parser.add_argument("--fused", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--verbose", action="store_true", help="print what is right, too")
     options = parser.parse_args()
     gpus = options.gpus.split(",")
     with tempfile.TemporaryDirectory() as folder:
         verification, todo = Verification(options), []
-        for program in programs(options.flashtl):
-            if options.only not in program.name:
-                continue
+        for program in programs(options.flashtl, options.only, ["--fused"] if options.fused else []):
             if program.why_not:
                 print(f"left out: {program.name}: {program.why_not}")
                 continue

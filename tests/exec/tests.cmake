@@ -209,3 +209,25 @@ foreach(program IN LISTS serving_programs)
         flashtl_case_labels(${name} exec)
     endforeach()
 endforeach()
+
+# Latent values that two warpgroups share: an even and an odd number of blocks, cut ends, boxes of a page and of several.
+set(shared_latent_programs
+    "decode\;--with\;page_len=64\;--with\;group=128\;--lse"
+    "decode\;--with\;page_len=16\;--with\;group=16\;--causal"
+    "paged_decode\;--with\;page_len=128\;--with\;group=8")
+foreach(dtype f16 bf16)
+    foreach(program IN LISTS shared_latent_programs)
+        string(REPLACE ";" "_" name "shared_latent_${program}_${dtype}")
+        string(REGEX REPLACE "[^a-z0-9_]" "" name "${name}")
+        add_test(NAME ${name}
+                 COMMAND flashtl verify --op ${program} --with latent --with columns=320 --head-dim 384:320 --gpu h200 --dtype ${dtype}
+                         --on emulator --case 0,1,2,5,6,11,12)
+        flashtl_case_labels(${name} exec)
+    endforeach()
+endforeach()
+
+# The same, with two sums each and values beside the keys.
+add_test(NAME shared_sums
+         COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/four_sums.tl --head-dim 64:512 --gpu h200 --on emulator
+                 --let batch=1 --let heads=1 --case 0,1,2,3,6)
+flashtl_case_labels(shared_sums exec)

@@ -174,6 +174,10 @@ def moe_scatter(a):
     return {"Y": out}
 
 
+def added_parts(a):
+    return {"dX": wide(a["G"]) @ wide(a["W"]), "dW": wide(a["G"]).T @ wide(a["X"])}
+
+
 def encoder_bias(a):
     return {"O": attention(wide(a["Q"]) @ wide(a["K"]).T + wide(a["bias"]), wide(a["V"]))}
 
@@ -317,6 +321,7 @@ CASES = [
                      "document_kv": random.integers(0, 2, 141).astype(np.int32)}, {"scale": 0.25, "d": 64, "dv": 64}),
     (moe_scatter, {"X": normal(3, 33, 200), "W": normal(3, 67, 200, scale=0.07), "w": normal(3, 33, dtype=F32),
                    "tok": random.integers(0, 50, (3, 33)).astype(np.int32)}, {"tokens": 50}),
+    (added_parts, {"G": normal(150, 64), "X": normal(150, 64), "W": normal(64, 64)}, {}),
     (given_maximum, {**heads, "m_before": normal(1, 2, 77, dtype=F32),
                      "l_before": 1 + abs(normal(1, 2, 77, dtype=F32))}, {"scale": 0.25, "d": 64, "dv": 64}),
 ]

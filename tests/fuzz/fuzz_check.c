@@ -20,13 +20,13 @@ static double now_ms(void) {
 }
 
 /* What a right sketch's gradients are, or why it has none. */
-static void derive(arena *memory, tl_program *program, str source) {
+static void derive(arena *memory, tl_program *program, str source, const derive_request *request) {
     diag_list diags;
     text_buffer text;
     diag_init(&diags, memory, STR("fuzz"), source);
     text_init_in(&text, memory);
     bool is_ready = !program->first->next && tl_infer_axes(program->first, memory, &diags);
-    bool is_derived = is_ready && derive_gradients(program->first, NULL, 0, memory, &diags, &text);
+    bool is_derived = is_ready && derive_gradients(program->first, request, memory, &diags, &text);
     if (is_ready && is_derived == diag_has_errors(&diags)) abort();
 }
 
@@ -38,7 +38,9 @@ static void check(arena *memory, str source) {
     diag_init(&sketch_diags, memory, STR("fuzz"), source);
     tl_program *program = tl_parse(memory, STR("fuzz"), source, &diags);
     if (diag_has_errors(&diags) || !tl_bind(program, &diags)) return;
-    if (check_sketch(program, NULL, &sketch_diags)) derive(memory, program, source);
+    bool is_right = check_sketch(program, NULL, &sketch_diags);
+    for (int fused = 0; fused < 2 && is_right; fused++)
+        derive(memory, program, source, &(derive_request){.is_fused = fused});
     for (tl_kernel *k = program->first; k; k = k->next) {
         check_facts facts;
         size_t errors = (size_t)diags.error_count;

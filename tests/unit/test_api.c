@@ -77,11 +77,11 @@ static void compiling(void **state) {
     INVALID(ftl_reason(c, NULL, &options, &text));
     INVALID(ftl_reason(c, &good, NULL, &text));
     INVALID(ftl_reason(c, &good, &options, NULL));
-    INVALID(ftl_derive(c, NULL, NULL, 0, &text));
-    INVALID(ftl_derive(c, &good, NULL, 0, NULL));
-    INVALID(ftl_derive(c, &good, NULL, 1, &text));
-    INVALID(ftl_derive(c, &good, NULL, -1, &text));
-    INVALID(ftl_derive(c, &good, (const char *const[]){NULL}, 1, &text));
+    INVALID(ftl_derive(c, NULL, NULL, 0, false, &text));
+    INVALID(ftl_derive(c, &good, NULL, 0, false, NULL));
+    INVALID(ftl_derive(c, &good, NULL, 1, false, &text));
+    INVALID(ftl_derive(c, &good, NULL, -1, false, &text));
+    INVALID(ftl_derive(c, &good, (const char *const[]){NULL}, 1, false, &text));
     INVALID(ftl_explain(c, NULL, &options, &text));
     INVALID(ftl_explain(c, &good, NULL, &text));
     INVALID(ftl_explain(c, &good, &options, NULL));

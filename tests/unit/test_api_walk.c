@@ -138,7 +138,7 @@ static void options_of_all_kinds(void **state) {
     future.known.struct_bytes = sizeof future;
     assert_int_equal(ftl_reason(c, &good, &future.known, &text), FTL_OK);
     ftl_free(text);
-    BAD(ftl_derive, c, &good, NULL, 1, &text);
+    BAD(ftl_derive, c, &good, NULL, 1, false, &text);
     future.later = &future;
     BAD(ftl_reason, c, &good, &future.known, &text);
     static const char *const symbols[] = {"", "1st", "a b", "a-b", "x); evil("};

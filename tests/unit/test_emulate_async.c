@@ -245,6 +245,44 @@ static void stores_are_clipped(void **state) {
     end(&p);
 }
 
+/* Sums of f32, of the part of a box that is in the tensor, twice; of other elements they are not
+ * known.
+ */
+static void boxes_are_added(void **state) {
+    (void)state;
+    static program p;
+    emulate_tensor_map map = cube;
+    map.buffer = 1;
+    map.extents[0] = 8;
+    map.byte_offset = 512;
+    map.is_f32 = true;
+    static const char text[] =
+        "shl.b32 %r2, %r0, 2; add.u32 %r2, %r2, %r1; add.u32 %r3, %r0, 1000; cvt.rn.f32.u32 %f0, "
+        "%r3;\n"
+        "st.shared.f32 [%r2], %f0; fence.proxy.async; bar.sync 0; mov.u32 %r9, %r0;\n"
+        "@!%p1 bra X;\n"
+        "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%m, {4, 3, 4}], "
+        "[%r1];\n"
+        "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%m, {4, 3, 4}], "
+        "[%r1];\n"
+        "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nX:\n";
+    run_clean(&p, &map, text);
+    for (int n = 128; n < WORDS; n++) {
+        int at = n - 128, x = at % 16 - 4, y = at / 16 % 8 - 3, z = at / 128 - 4;
+        bool inside = at >= 0 && x >= 0 && x < 4 && y >= 0 && y < 3 && at / 16 % 8 < 6 && z == 0;
+        uint32_t bits = word_of(p.out, n);
+        float found, expected = inside ? (float)(2 * (1000 + x + 8 * y)) : 0;
+        memcpy(&found, &bits, sizeof found);
+        if (found != expected) fail_msg("word %d: %g, not %g", n, (double)found, (double)expected);
+    }
+    end(&p);
+    map.is_f32 = false;
+    run(&p, &map, text);
+    assert_true(p.is_read && p.result.finding_count > 0);
+    assert_non_null(strstr(p.report.data, "of f32 alone"));
+    end(&p);
+}
+
 /* Rows of 10 words end in the middle of 16 bytes: two words after each are written, and that is
  * said.
  */
@@ -564,6 +602,7 @@ int main(void) {
         cmocka_unit_test(element_strides_skip),
         cmocka_unit_test(swizzles),
         cmocka_unit_test(stores_are_clipped),
+        cmocka_unit_test(boxes_are_added),
         cmocka_unit_test(stores_are_of_whole_pieces),
         cmocka_unit_test(copies_of_threads_need_a_fence_behind_their_landing),
         cmocka_unit_test(plain_bulk_copies),

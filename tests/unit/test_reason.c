@@ -721,9 +721,76 @@ static void a_lone_warp_refills_at_once(void **state) {
     }
 }
 
+/* In tiles that do not cross listed blocks, which block and where in it are said by the tile's
+ * number, in each copy of the statement by its own; in others as the sketch says it.
+ */
+static void quotients_are_those_of_the_tile(void **state) {
+    (void)state;
+    for (int columns = 16; columns <= 64; columns *= 2) {
+        answer a;
+        request q = {.sketch = "tests/forms/listed_blocks",
+                     .gpu = "a100",
+                     .dtype = TL_F16,
+                     .pins = {"d=64", "dv=64",
+                              columns == 16   ? "BN=16"
+                              : columns == 32 ? "BN=32"
+                                              : "BN=64"}};
+        ask(&q, &a);
+        assert_int_equal(has(&a, "min(block[b, head, i, j/2]*32 + (s - j/2*32), kv_len - 1)"),
+                         columns == 16);
+        assert_int_equal(has(&a, "min(block[b, head, i, j]*32 + (s - j*32), kv_len - 1)"),
+                         columns == 32);
+        assert_int_equal(has(&a, "min(block[b, head, i, s/32]*32 + s % 32, kv_len - 1)"),
+                         columns == 64);
+        done(&a);
+    }
+}
+
+/* Where a table says how many blocks a tile walks, whoever is free takes the next tile. */
+static void listed_tiles_are_taken_by_who_is_free(void **state) {
+    (void)state;
+    static const char *const sketches[] = {"sketches/attention", "sketches/block_sparse"};
+    for (int i = 0; i < 2; i++) {
+        answer a;
+        request q = {
+            .sketch = sketches[i], .gpu = "h200", .dtype = TL_F16, .pins = {"d=128", "dv=128"}};
+        ask(&q, &a);
+        assert_int_equal(has(&a, "grid dynamic"), i == 1);
+        assert_int_equal(has(&a, "grid persistent"), i == 0);
+        done(&a);
+    }
+}
+
+/* A box begins at a multiple of 16 bytes of a row: the hardware takes no other. */
+static void boxes_begin_at_units(void **state) {
+    (void)state;
+    for (int offset = 2; offset <= 16; offset += 2)
+        for (int bytes = 1; bytes <= 2; bytes++) {
+            char text[1024];
+            snprintf(text, sizeof text,
+                     "kernel shifted\nInput A (q in q_len, x in 80)\n"
+                     "let B (q in q_len, c in 64) = A[q, c + %d]\nInput K (n in n_len, c in 64)\n"
+                     "Output S f16 (q in q_len, n in n_len)\nCopy B from global to shared\n"
+                     "Copy K from global to shared\nCompute GEMM B, K.T and get S\n"
+                     "Copy S from register to global\n",
+                     offset);
+            answer a;
+            request q = {.sketch = text, .gpu = "h200", .dtype = bytes == 1 ? TL_E4M3 : TL_F16};
+            ask(&q, &a);
+            bool by_box =
+                has(&a, "Copy B (BM, 64) in coordinate [L = q_block] from global to shared by tma");
+            if (offset * bytes % 16) assert_false(a.result.program && by_box);
+            else if (bytes == 2) assert_true(a.result.program && by_box);
+            done(&a);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lone_warp_refills_at_once),
+        cmocka_unit_test(quotients_are_those_of_the_tile),
+        cmocka_unit_test(boxes_begin_at_units),
+        cmocka_unit_test(listed_tiles_are_taken_by_who_is_free),
         cmocka_unit_test(blocks_share_long_loops),
         cmocka_unit_test(usual_lengths_decide_sizes),
         cmocka_unit_test(bind_places_tiles),

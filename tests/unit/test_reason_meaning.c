@@ -469,6 +469,41 @@ static void two_maps_by_warpgroups(void **state) {
                       pins[i]);
 }
 
+/* First and last product of an iteration read one tile: the next iteration issues the last one,
+ * also where it is two sums, of a left operand that has one place or two; with one slot it may not.
+ */
+static void last_products_by_warpgroups(void **state) {
+    (void)state;
+    static const char one_sum[] =
+        "kernel one_sum\nInput Q (q in q_len, d)\nInput K (kv in kv_len, d)\n"
+        "Output O (q in q_len, d)\nCopy Q from global to shared\nfor j = 0:kv_len/BN\n"
+        "Copy K from global to shared\nCompute GEMM Q, K.T and get S\n"
+        "Compute Multiply S, 0.25 and get S\nCompute Mask S, 0 where kv > q + 3\n"
+        "Compute GEMM S, K and accumulate O\nend\nCopy O from register to global\n";
+    static const char two_sums[] =
+        "kernel two_sums\nInput K (kv in kv_len, d)\nInput V (kv in kv_len, d)\n"
+        "Input Q (q in q_len, d)\nInput R (q in q_len, d)\nInput w f32 (q in q_len)\n"
+        "Output A (kv in kv_len, d)\nOutput B (kv in kv_len, d)\n"
+        "Copy K from global to shared\nCopy V from global to shared\nfor j = 0:q_len/BN\n"
+        "Copy Q from global to shared\nCompute GEMM K, Q.T and get S\n"
+        "Copy w from global to register\nCompute Multiply S, w and get S\n"
+        "Copy R from global to shared\nCompute GEMM V, R.T and get T\n"
+        "Compute GEMM S, R and accumulate B\nCompute Multiply S, T and get S\n"
+        "Compute GEMM S, Q and accumulate A\nend\nCopy A from register to global\n"
+        "Copy B from register to global\n";
+    static const char *const pins[] = {NULL,         "casts=1",    "casts=2", "K_stages=1",
+                                       "Q_stages=1", "Q_stages=3", "flat=0",  "overlap=0"};
+    static const int64_t sizes[][2] = {{70, 150}, {150, 70}, {5, 32}, {64, 1}, {200, 0}};
+    for (size_t i = 0; i < sizeof pins / sizeof *pins; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            trial t = {.q = {.sketch = one_sum, .pins = {"d=16", "BN=32"}},
+                       .sizes = {{"q_len", sizes[k][0]}, {"kv_len", sizes[k][1]}}};
+            if (!pins[i] || pins[i][0] != 'Q') by_warpgroups(t, pins[i]);
+            t.q.sketch = two_sums;
+            if (!pins[i] || pins[i][0] != 'K') by_warpgroups(t, pins[i]);
+        }
+}
+
 static void other_programs_by_warpgroups(void **state) {
     (void)state;
     by_warpgroups((trial){.q = {.sketch = "sketches/gemm_bias_gelu", .pins = {"BN=32", "BK=16"}},
@@ -512,6 +547,7 @@ int main(void) {
         cmocka_unit_test(powers_used_again),
         cmocka_unit_test(chosen_sizes),
         cmocka_unit_test(warpgroups),
+        cmocka_unit_test(last_products_by_warpgroups),
         cmocka_unit_test(other_programs_by_warpgroups),
         cmocka_unit_test(two_maps_by_warpgroups),
         cmocka_unit_test(moving_maxima_by_warpgroups),

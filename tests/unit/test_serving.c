@@ -753,6 +753,38 @@ static void latent_sums_are_put_together(void **state) {
     assert_true(bytes >= 4000 * 3 * 4 * (LATENT_VALUE + 1));
 }
 
+/* The sums of weights that a split leaves for each row, of latent rows of 576 with values of 512.
+ */
+static double latent_sums(int64_t heads) {
+    enum { WIDE = 576, VALUES = 512, BATCH = 1 << 16 };
+    size_t bytes = 0;
+    ftl_mla m = mla_of(1);
+    m.heads = heads, m.head_dim = WIDE, m.value_dim = VALUES, m.batch = BATCH;
+    m.pages.columns = 1;
+    m.lse = (ftl_attention_tensor){at(world.lse), heads, heads, 1};
+    if (ftl_mla_decode_workspace(context, runtime, &m, &bytes) != FTL_OK)
+        fail_msg("%s\n%s", ftl_context_error(context), ftl_context_diagnostics(context, false));
+    return (double)bytes / (4.0 * (double)BATCH * (double)heads) - VALUES;
+}
+
+/* A block makes all columns where two warpgroups can share them; else, and where heads are no
+ * boxes, 256, and what was rejected is not asked for again.
+ */
+static void latent_columns_are_all_made_where_they_can_be(void **state) {
+    (void)state;
+    begin(q_lens, kv_lens, 7);
+    assert_true(latent_sums(16) == 2);
+    int compiles = compiler->compiles;
+    assert_true(latent_sums(16) == 2);
+    assert_int_equal(compiler->compiles, compiles);
+    driver->capability = 90;
+    ftl_runtime_close(runtime);
+    open_runtime(false);
+    assert_true(latent_sums(16) == 1);
+    assert_true(latent_sums(128) == 1);
+    assert_true(latent_sums(3) == 2);
+}
+
 /* Kernels for all numbers of splits are made beforehand. */
 static void all_kernels_are_prepared(void **state) {
     (void)state;
@@ -1422,6 +1454,7 @@ int main(void) {
         TEST(a_bias_may_be_shared),
         TEST(latent_rows_are_keys_and_values),
         TEST(latent_sums_are_put_together),
+        TEST(latent_columns_are_all_made_where_they_can_be),
         TEST(all_kernels_are_prepared),
         TEST(new_keys_are_rotated_into_their_places),
         TEST(launches_go_by_no_table),

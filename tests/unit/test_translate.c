@@ -339,6 +339,52 @@ static void uneven_rows_are_dealt(void **state) {
     }
 }
 
+/* `document_q[q] != document_kv[kv]` and a place in a list: an element is read once for all of the
+ * tile, for a row, or for a column, whichever it is the same for; what select(...) may not read is
+ * read where it stands.
+ */
+static void elements_are_read_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *condition;
+        int loads; /* in the text */
+    } masks[] = {{"row[q] != column[kv]", 3},
+                 {"row[q] != column[kv] or row[q] < 3 or column[kv] > 7", 3},
+                 {"row[q]*2 < kv", 1},
+                 {"whole[b] < kv", 1},
+                 {"column[column[kv]] > q", 4},
+                 {"both[q, kv] > 0", 2},
+                 {"abs(row[q] - kv) % 2 == 1", 1},
+                 {"select(kv < 3, column[kv], 0) > 0", 2}};
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        char text[2048];
+        snprintf(
+            text, sizeof text,
+            "kernel look for a100\nInput row i32 (q in q_len)\nInput column i32 (kv in kv_len)\n"
+            "Input whole i32 (b in batch)\nInput both i32 (q in q_len, kv in kv_len)\n"
+            "Input A f32 (b in batch; q in q_len, kv in kv_len)\n"
+            "Output B f32 (b in batch; q in q_len, kv in kv_len)\n"
+            "grid i in q_len/64, j in kv_len/64, b in batch\nrole look with 4 warps\n"
+            "    Allocate A in register f32 (64, 64) as mma_C\n"
+            "    Copy A (64, 64) in coordinate [b, L = i, L = j] from global to register\n"
+            "    Compute Mask A, 0 in coordinate [L = i, L = j] where %s\n"
+            "    Copy A (64, 64) in coordinate [b, L = i, L = j] from register to global and get "
+            "B\n"
+            "end\n",
+            masks[i].condition);
+        translated x;
+        text_buffer none;
+        text_init(&none, 1);
+        translate_text(&x, STR("look"), str_from(text), "a100");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        assert_int_equal(count(&x.cuda, "ftl_load_global_i32_if((unsigned)") +
+                             count(&x.cuda, "ftl_load_global_i32(args"),
+                         masks[i].loads);
+        done(&x, &none);
+    }
+}
+
 /* Copies in a loop are not cut where what bounds the loop says that their tiles are whole. */
 static void whole_tiles_of_loops(void **state) {
     (void)state;
@@ -348,11 +394,12 @@ static void whole_tiles_of_loops(void **state) {
         int more; /* cut copies than in the text as written */
     } loops[] = {{"min(blocks, full) - 1", 0},         {"full - 1", 0},
                  {"min(blocks - 1, full) - 0", 2},     {"min(7, min(full, blocks) - 1)", 0},
-                 {"max(0, min(blocks, full) - 1)", 2}, {"min(full - 2, blocks) + 1", 0},
+                 {"max(0, min(blocks, full) - 1)", 0}, {"min(full - 2, blocks) + 1", 0},
                  {"2*floor(full/2) - 1", 0},           {"2*floor(full/3) - 1", 2},
                  {"2*floor((full - 1)/2)", 0},         {"2*ceil(full/2) - 2", 2},
                  {"ceil(kv_len/BN) - 2", 0},           {"ceil(kv_len/BN) - 1", 2},
-                 {"max(1, ceil(kv_len/BN)) - 2", 0},   {"max(2, ceil(kv_len/BN)) - 2", 2},
+                 {"max(1, ceil(kv_len/BN)) - 2", 0},   {"max(2, ceil(kv_len/BN)) - 2", 0},
+
                  {"max(1, min(blocks, full)) - 2", 0}};
     int cuts = 0;
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
@@ -370,6 +417,7 @@ static void whole_tiles_of_loops(void **state) {
         int found = count(&x.cuda, "ftl_cp_async_16_or_zero(target");
         if (i == 0) cuts = found;
         assert_true(cuts > 0);
+        if (found - cuts != loops[i].more) print_message("steady = %s\n", loops[i].steady);
         assert_int_equal(found - cuts, loops[i].more);
         text_done(&edited);
         done(&x, &source);
@@ -720,35 +768,73 @@ static void a_walk_that_looks_ahead(void **state) {
     done(&x, &source);
 }
 
-/* Resident blocks of a walk that a table measures: numbers past its end are skipped where they are
- * fetched, and by a block whose own is one. Whether there is a next tile is not asked.
+/* Translates the text with the walk over sequences before the one that they decide. */
+static void translate_uncounted(translated *x, const char *name) {
+    static const char counted[] = "q_block in q_len/BM reversed, b in batch";
+    text_buffer source, text;
+    read_text(name, &source);
+    const char *at = strstr(source.data, counted);
+    assert_non_null(at);
+    text_init(&text, 1 << 20);
+    text_format(&text, "%.*sb in batch, q_block in q_len/BM reversed%s", (int)(at - source.data),
+                source.data, at + strlen(counted));
+    translate_text(x, STR("uncounted"), text_str(&text), "h200");
+    text_done(&source);
+    text_done(&text);
+}
+
+/* Resident blocks of a walk that a table measures, numbered as the longest: numbers past its end
+ * are skipped where they are fetched, and by a block whose own is one. Whether there is a next tile
+ * is not asked.
  */
 static void resident_blocks_skip_what_is_no_tile(void **state) {
     (void)state;
-    static const char store[] = "        Copy O (BM, dv) in coordinate";
     translated x;
-    text_buffer source, asks;
-    translate_file(&x, "../reason/roles_paged_h200.out", "h200", &source);
+    text_buffer none = {0};
+    translate_uncounted(&x, "../reason/roles_paged_h200.out");
     assert_true(x.ok);
     assert_int_equal(x.plan->grid_kind, FTL_GRID_DYNAMIC);
     assert_int_equal(count(&x.cuda, "if (tile_exists(tile)) {"), 2); /* a role each */
     assert_int_equal(
         count(&x.cuda, "while (tile_fetched < args.tiles && !tile_exists(tile_at(tile_fetched)))"),
         1);
-    /* Of the two pages of a tile each number is read before the wait for the slot. */
-    assert_int_equal(count(&x.cuda, "const int K_pool_number_"), 4);
-    assert_int_equal(count(&x.cuda, "const int V_pool_number_"), 4);
-    const char *at = strstr(source.data, store);
-    assert_non_null(at);
-    text_init(&asks, 1 << 20);
-    text_format(&asks,
-                "%.*s        if more(tile)\n            Compute Fill 0 and get m\n        end\n%s",
-                (int)(at - source.data), source.data, at);
-    done(&x, &source);
-    translate_text(&x, STR("asks"), text_str(&asks), "h200");
+    assert_int_equal(count(&x.cuda, "tile_find("), 0);
+    done(&x, &none);
+    translate_uncounted(&x, "../reason/roles_ragged_h200.out");
     assert_false(x.ok);
     assert_non_null(strstr(x.diags.first->message.data, "there is a next tile is not asked"));
-    done(&x, &asks);
+    done(&x, &none);
+}
+
+/* Where the walk stands before the one that decides how long it is, tiles are counted: the thread
+ * that fetches a number looks for its indices, in the loop's last iteration, before a loop that has
+ * none, and for the first tile; all roles get them with the number.
+ */
+static void counted_tiles_are_searched(void **state) {
+    (void)state;
+    translated x;
+    text_buffer source;
+    translate_file(&x, "../reason/roles_ragged_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(x.plan->grid_kind, FTL_GRID_DYNAMIC);
+    assert_int_equal(count(&x.cuda, "tile_exists"), 0);
+    assert_int_equal(count(&x.cuda, "const auto tile_find = "), 1);
+    assert_int_equal(count(&x.cuda, "tile_find((int)blockIdx.x, searched, tile_found)"), 1);
+    assert_int_equal(
+        count(&x.cuda, "tile_find(ftl_fetch_tile(args.tile_counters), searched, tile_found)"), 2);
+    assert_int_equal(count(&x.cuda, "if (j + 1 == tile.blocks) {"), 1);
+    assert_int_equal(count(&x.cuda, "if (1 >= tile.blocks) {"), 2); /* fetched, and read */
+    /* Of the two pages of a tile each number is read before the wait for the slot. */
+    assert_int_equal(count(&x.cuda, "const int K_pool_number_"), 6);
+    assert_int_equal(count(&x.cuda, "const int V_pool_number_"), 4);
+    /* What is copied of the next tile ends where that tile's sequence does. */
+    assert_non_null(strstr(x.cuda.data, "const int rows_left = next.kv_len;"));
+    done(&x, &source);
+    translate_file(&x, "../reason/roles_paged_h200.out", "h200", &source);
+    assert_true(x.ok);
+    assert_int_equal(
+        count(&x.cuda, "tile_find(ftl_fetch_tile(args.tile_counters), searched, tile_found)"), 1);
+    done(&x, &source);
 }
 
 /* Walks as long as a table says: blocks for the most that it may say, wherever the walk stands. */
@@ -1003,6 +1089,34 @@ static void fences_hold_known_values(void **state) {
 }
 
 /* What a person would not write: long lines, loops of one round, bare places in shared memory. */
+/* Kernels of gradients: of queries, then of keys and values. A block's values of columns come in
+ * pairs, or one by one at the end and in other strides; minus infinity is a number.
+ */
+static void values_of_columns_come_in_pairs(void **state) {
+    (void)state;
+    text_buffer source;
+    read_text("../reason/roles_gradients_h200.out", &source);
+    str whole = text_str(&source);
+    const char *second = strstr(whole.data, "\nkernel attention_gradient_K_V");
+    assert_non_null(second);
+    const str texts[] = {{whole.data, (size_t)(second - whole.data) + 1}, str_from(second + 1)};
+    for (int i = 0; i < 2; i++) {
+        translated x;
+        translate_text(&x, STR("gradients"), texts[i], "h200");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        assert_int_equal(count(&x.cuda, "ftl_log(0"), 0);
+        assert_int_equal(count(&x.cuda, "< -1e+30f ? ftl_infinity()"), i == 0 ? 1 : 2);
+        int loads = i == 0 ? 0 : 3; /* of the first block, of the second, and in the loop */
+        assert_int_equal(count(&x.cuda, "ftl_load_global_f32x2(lse_register[n8][0]"), loads);
+        assert_int_equal(count(&x.cuda, "ftl_load_global_f32x2(delta_register[n8][0]"), loads);
+        assert_int_equal(count(&x.cuda, "% 8 == 0 && rows_left >= 48) {"), 2 * loads);
+        text_done(&x.cuda);
+        arena_done(&x.memory);
+    }
+    text_done(&source);
+}
+
 static void written_as_by_hand(void **state) {
     (void)state;
     static const char *const programs[][2] = {{"attention_h200_d128.tl", "h200"},
@@ -1064,6 +1178,7 @@ static void made_names_are_free(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_of_columns_come_in_pairs),
         cmocka_unit_test(written_as_by_hand),
         cmocka_unit_test(made_names_are_free),
         cmocka_unit_test(fences_hold_known_values),
@@ -1093,7 +1208,9 @@ int main(void) {
         cmocka_unit_test(writers_and_readers_meet),
         cmocka_unit_test(a_walk_that_looks_ahead),
         cmocka_unit_test(boxes_end_at_units),
+        cmocka_unit_test(elements_are_read_once),
         cmocka_unit_test(resident_blocks_skip_what_is_no_tile),
+        cmocka_unit_test(counted_tiles_are_searched),
         cmocka_unit_test(walks_of_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
