@@ -350,6 +350,11 @@ static bool read_softmax(reading *r, const tl_statement *s) {
 bool read_compute(reading *r, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     if (c->operation == TL_SOFTMAX) return read_softmax(r, s);
+    if (c->operation == TL_MASK && statistic_of(r, c, 0) &&
+        (c->operand_count < 2 || tl_visit(c->operands[1].value, names_no_tile, NULL))) {
+        set_statistic(r, c->operands[0].value, OTHER_STATISTIC);
+        return true;
+    }
     if (c->operation == TL_MASK) return read_mask(r, s);
     if (c->operation == TL_ROW_TOP_K || c->operation == TL_ROW_ARG_MAX)
         return tape_refuse(r->t, s, "%s gives places, which have no gradient",

@@ -3,6 +3,8 @@
  */
 #include "derive/writer.h"
 
+#include <string.h>
+
 /* --- words ------------------------------------------------------------------------------------ */
 
 bool words_have(const words *w, str word) {
@@ -130,12 +132,32 @@ static bool declares_any(const tl_statement *s, const words *needed) {
     return false;
 }
 
-/* A length that a definition names comes with a tensor that has it. NULL: it is here, or is none.
- */
+/* Is the word all that its line says of a length? Of k_len/8 there is no telling k_len. */
+static bool is_whole_length(str line, str word) {
+    const char *after = word.data + word.length, *end = line.data + line.length;
+    bool is_divided = after + 1 < end && after[0] == ')' && after[1] == '/';
+    return after < end && strchr(",;)", *after) && !is_divided;
+}
+
+/* Lengths and indices of a text's tensors. */
+static words words_of_tensors(const tape *t, str text) {
+    words found = {0};
+    while (text.length) {
+        str line = str_cut(&text, '\n');
+        bool is_tensor = str_starts(line, STR("Input ")) || str_starts(line, STR("Output "));
+        line.length = str_find(line, STR(" where "));
+        str rest = line;
+        for (str word = str_cut_word(&rest); is_tensor && word.length; word = str_cut_word(&rest))
+            if (is_whole_length(line, word)) words_add(t->memory, &found, word);
+    }
+    return found;
+}
+
+/* A length that is named comes with an Input that has it. NULL: some tensor here has, or it is
+ * none. */
 static const tl_statement *length_giver(const tape *t, str name, str text, const words *needed) {
     const tl_statement *giver = NULL;
-    words here = {0};
-    words_add_text(t->memory, &here, text);
+    words here = words_of_tensors(t, text);
     const tl_symbol *length = tl_find_symbol(t->kernel, name);
     if (!length || length->kind != TL_SYMBOL_SIZE || words_have(&here, name)) return NULL;
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
@@ -215,9 +237,11 @@ void writer_declare(writer *w, text_buffer *out) {
         const tl_parameter *of = tape_tensor(t, load->input);
         bool is_there = false; /* another view of it is stored there, too */
         for (int k = 0; k < i; k++)
-            is_there |= str_equal(t->items.items[w->k->loads[k]].input, load->input);
+            is_there |= str_equal(share_gradient(t, &t->items.items[w->k->loads[k]]),
+                                  share_gradient(t, load));
         if (is_there) continue;
-        tl_type type = share_is_whole(t, load) ? write_gradient_type(of->type) : TL_F32;
+        bool is_last = share_is_whole(t, load) && !load->reading;
+        tl_type type = is_last ? write_gradient_type(of->type) : TL_F32;
         text_format(&outputs, "Output %.*s %.*s(%.*s)%s\n", STR_ARGS(share_gradient(t, load)),
                     STR_ARGS(type_text(t, type)), STR_ARGS(share_axes(t, load)),
                     w->k->is_part[i] ? " kept" : "");

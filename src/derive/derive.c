@@ -56,16 +56,17 @@ bool derivation_has_same_blocks(const derivation *d, int a, int b) {
     return true;
 }
 
-/* Where a gradient is made by this walk: 'of' is the Input's value; TAPE_NONE: delta alone yet. */
-static group *group_of(derivation *d, str walk, int of) {
+/* Where a gradient is made by this walk: 'of' is the Input's value, or delta. */
+static group *group_of(derivation *d, str walk, int of, unsigned tables) {
     for (int i = 0; i < d->groups.count; i++) {
         group *g = &d->groups.items[i];
-        int first = g->loads.count ? d->tape.items.items[g->loads.items[0]].value : of;
-        if (!g->is_delta_alone && str_equal(g->walk, walk) &&
-            derivation_has_same_blocks(d, first, of))
+        int first = g->loads.count ? d->tape.items.items[g->loads.items[0]].value : d->tape.delta;
+        bool is_one_tile = !g->is_delta_alone && !tables && !g->is_by_entries;
+        if (is_one_tile && str_equal(g->walk, walk) && derivation_has_same_blocks(d, first, of))
             return g;
     }
-    list_push(d->tape.memory, &d->groups, (group){.walk = walk});
+    group made = {.walk = walk, .is_by_entries = tables != 0};
+    list_push(d->tape.memory, &d->groups, made);
     return &d->groups.items[d->groups.count - 1];
 }
 
@@ -73,7 +74,8 @@ static group *group_of(derivation *d, str walk, int of) {
 static bool is_whole(tape *t, const tape_item *load) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *other = &t->items.items[i];
-        bool is_of_it = other->kind == TAPE_LOAD && str_equal(other->input, load->input);
+        bool is_of_it = other->kind == TAPE_LOAD && !other->is_by_entries && !load->reading &&
+                        str_equal(other->input, load->input);
         if (is_of_it && tape_gradient(t, i) == TAPE_NONE)
             return tape_refuse(t, other->from,
                                "there is no gradient of %.*s: nothing that is given out depends on "
@@ -89,7 +91,7 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
     bool needs_delta = t->delta != TAPE_NONE && softmax_walk.length;
     group delta = {.walk = softmax_walk, .gives_delta = true, .is_delta_alone = true};
     if (needs_delta && (t->delta_walks || is_delta_alone)) list_push(t->memory, &d->groups, delta);
-    else if (needs_delta) group_of(d, softmax_walk, TAPE_NONE)->gives_delta = true;
+    else if (needs_delta) group_of(d, softmax_walk, t->delta, 0)->gives_delta = true;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         bool has_gradient = tape_wanted(t, item) && tape_gradient(t, i) != TAPE_NONE;
@@ -111,7 +113,8 @@ static bool find_groups(derivation *d, bool is_delta_alone) {
                                "rule yet",
                                STR_ARGS(item->input));
         find_walk(d, i, &walk, &takes_rows);
-        group *g = group_of(d, walk, item->value);
+        group *g = item->entry ? &d->groups.items[d->groups.count - 1] /* with the first */
+                               : group_of(d, walk, item->value, item->tables);
         list_push(t->memory, &g->loads, i);
         g->takes_rows |= takes_rows;
     }
@@ -124,7 +127,7 @@ int derivation_value(const derivation *d, const group *g) {
 }
 
 static bool is_of_vectors(const derivation *d, const group *g) {
-    bool is_vector = g->loads.count > 0 && !g->walk.length && !g->gives_delta;
+    bool is_vector = g->loads.count > 0 && !g->walk.length && !g->gives_delta && !g->is_by_entries;
     for (int i = 0; i < g->loads.count; i++)
         is_vector &=
             d->tape.values.items[d->tape.items.items[g->loads.items[i]].value].axis_count == 1;
@@ -138,7 +141,7 @@ static void join_vectors(derivation *d) {
         for (int k = 0; k < d->groups.count && is_of_vectors(d, g) && !with; k++) {
             group *other = &d->groups.items[k];
             bool is_like =
-                !is_of_vectors(d, other) &&
+                !is_of_vectors(d, other) && !other->is_by_entries &&
                 derivation_has_same_blocks(d, derivation_value(d, other), derivation_value(d, g));
             if (is_like) with = other;
         }
@@ -152,13 +155,22 @@ static void join_vectors(derivation *d) {
 
 /* --- the program ------------------------------------------------------------------------------ */
 
+/* Are both loads parts of one gradient? */
+static bool is_of_same(const tape_item *a, const tape_item *b) {
+    return str_equal(a->input, b->input) && a->reading == b->reading;
+}
+
 /* Does another kernel make the gradient of another view of the Input? */
 static bool is_elsewhere(const derivation *d, const group *g, const tape_item *load) {
     for (const group *other = d->groups.items; other != d->groups.items + d->groups.count; other++)
         for (int i = 0; i < other->loads.count && other != g; i++)
-            if (str_equal(d->tape.items.items[other->loads.items[i]].input, load->input))
-                return true;
+            if (is_of_same(&d->tape.items.items[other->loads.items[i]], load)) return true;
     return false;
+}
+
+str derivation_input(const derivation *d, const tape_item *load) {
+    str whole = share_whole(&d->tape, load); /* "dK" */
+    return (str){whole.data + 1, whole.length - 1};
 }
 
 static str kernel_name(const derivation *d, const group *g) {
@@ -177,10 +189,9 @@ static str kernel_name(const derivation *d, const group *g) {
         const tape_item *load = &t->items.items[g->loads.items[i]];
         bool is_named = false;
         for (int k = 0; k < i && !is_elsewhere(d, g, load); k++)
-            is_named |= str_equal(t->items.items[g->loads.items[k]].input, load->input);
-        if (!is_named)
-            name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name),
-                              STR_ARGS(is_elsewhere(d, g, load) ? load->tensor : load->input));
+            is_named |= is_of_same(&t->items.items[g->loads.items[k]], load);
+        str own = is_elsewhere(d, g, load) ? load->tensor : derivation_input(d, load);
+        if (!is_named) name = str_format(t->memory, "%.*s_%.*s", STR_ARGS(name), STR_ARGS(own));
     }
     return name;
 }
@@ -223,7 +234,7 @@ static bool write_group(derivation *d, const group *g) {
     if (!write_gradients(t, &k, d->reads_sum, d->out)) return false;
     for (int i = 0; i < g->loads.count; i++) {
         const tape_item *load = &t->items.items[g->loads.items[i]];
-        if (!share_is_whole(t, load)) share_write(t, load, d->out);
+        if (!share_is_whole(t, load) && !load->entry) share_write(t, load, d->out);
     }
     return true;
 }
@@ -295,7 +306,8 @@ static bool plan_groups(derivation *d) {
             write_needs needs;
             bool is_possible = write_is_possible(t, &k, &needs);
             d->groups.items[i].uses_delta = needs.uses_delta;
-            if (is_possible && needs.sums_turned && k.load_count > 1) {
+            bool is_one = k.load_count < 2 || d->groups.items[i].is_by_entries;
+            if (is_possible && needs.sums_turned && !is_one) {
                 /* the last of its gradients gets a kernel of its own */
                 group *g = &d->groups.items[i];
                 group other = {.walk = g->walk, .takes_rows = g->takes_rows};
@@ -390,8 +402,10 @@ bool derive_gradients(tl_kernel *kernel, const derive_request *request, arena *m
     wanted_notes(t, &gradients);
     for (int i = 0; i < d.groups.count; i++)
         if (!write_after_givers(&d, &d.groups.items[i])) return false;
+    share_write_readings(t, &gradients);
     tl_print(forward_kernel(t, d.reads_sum), own);
     text_add_z(own, "\n");
+    forward_apart(t, d.reads_sum, own);
     text_add(own, text_str(&gradients));
     return true;
 }

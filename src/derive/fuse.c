@@ -17,7 +17,7 @@ static bool meet(const derivation *d, const group *a, const group *b) {
 }
 
 static bool is_of_gradients(const group *g) {
-    return g->loads.count && !g->gives_delta && !g->gives.count;
+    return g->loads.count && !g->gives_delta && !g->gives.count && !g->is_by_entries;
 }
 
 /* Nothing but these sums has an axis of the host's blocks in it. */
@@ -75,7 +75,8 @@ static bool fuse(const fusion *f) {
     derivation *d = f->d;
     tape *t = &d->tape;
     for (int i = 0; i < f->guest->loads.count; i++)
-        list_push(t->memory, &f->host->fused, t->items.items[f->guest->loads.items[i]].input);
+        list_push(t->memory, &f->host->fused,
+                  derivation_input(d, &t->items.items[f->guest->loads.items[i]]));
     for (int i = 0; i < f->count; i++) {
         if (is_there(f, i)) continue;
         if (!derivation_cut(d, f->sums[i])) return false;

@@ -18,19 +18,26 @@ bool writer_loads(const writer *w, const tape_item *item) {
     return item->kind == TAPE_LOAD || is_taken || (w->k->takes_delta && item->value == w->t->delta);
 }
 
-bool writer_sums_turned(const writer *w, const tape_item *item) {
-    if (item->kind != TAPE_COMPUTE || item->operation == TL_GEMM || !item->over.length)
-        return false;
-    const tape_value *of = &w->t->values.items[item->operands[0].value];
-    const tape_item *maker = &w->t->items.items[tape_maker(w->t, item->operands[0].value)];
-    return of->axis_count == 2 && str_equal(of->axes[0], item->over) && writer_loads(w, maker);
+const tape_item *writer_masked_by(const writer *w, const tape_item *sum) {
+    const tape_item *maker = &w->t->items.items[tape_maker(w->t, sum->operands[0].value)];
+    return maker->kind == TAPE_MASK && maker->tables ? maker : NULL;
+}
+
+const tape_item *writer_sums_turned(const writer *w, const tape_item *item) {
+    if (item->kind != TAPE_COMPUTE || item->operation == TL_GEMM || !item->over.length) return NULL;
+    const tape_item *mask = writer_masked_by(w, item);
+    int of = (mask ? mask : item)->operands[0].value;
+    const tape_value *v = &w->t->values.items[of];
+    const tape_item *maker = &w->t->items.items[tape_maker(w->t, of)];
+    bool is_turned =
+        v->axis_count == 2 && str_equal(v->axes[0], item->over) && writer_loads(w, maker);
+    return is_turned ? maker : NULL;
 }
 
 static void need(writer *w, const tape_item *item, int value) {
     if (value == TAPE_NONE) return;
     shown *s = &w->values[value];
     s->is_live = true;
-    if (writer_sums_turned(w, item)) return;
     if (item->operation == TL_GEMM) s->is_multiplied = true;
     else s->is_computed_with = true;
 }
@@ -66,7 +73,9 @@ static void find_live(writer *w) {
     for (int i = t->items.count - 1; i >= 0; i--) {
         const tape_item *item = &t->items.items[i];
         if (!w->values[item->value].is_live || writer_loads(w, item)) continue;
-        for (int k = 0; k < item->operand_count + item->use_count; k++)
+        const tape_item *turned = writer_sums_turned(w, item);
+        if (turned) w->values[turned->value].is_live = true;
+        for (int k = 0; k < item->operand_count + item->use_count && !turned; k++)
             need(w, item, tape_read_value(item, k));
     }
 }
@@ -257,6 +266,54 @@ static void find_last_uses(writer *w) {
 /* --- orders of axes ----------------------------------------------------------------------------
  */
 
+/* Does a tile lie as a product was chosen to lie? Else it lies as in memory. */
+static bool lies_as_product(const writer *w, int value) {
+    const tape_item *maker = &w->t->items.items[tape_maker(w->t, value)];
+    if (writer_loads(w, maker)) return false;
+    if (maker->operation == TL_GEMM) return true;
+    for (int k = 0; k < maker->operand_count; k++) {
+        int operand = maker->operands[k].value;
+        if (operand != TAPE_NONE && w->t->values.items[operand].axis_count == 2)
+            return lies_as_product(w, operand);
+    }
+    return false;
+}
+
+/* An element has no axes: a tile beside it says them. */
+static bool is_beside_tile(const writer *w, const tape_item *item, int load) {
+    bool is_elementwise = item->kind == TAPE_COMPUTE && !item->over.length, is_beside = false;
+    for (int k = 0; k < item->operand_count; k++) {
+        int value = item->operands[k].value;
+        is_beside |= value != TAPE_NONE && value != load &&
+                     writer_same_axes(&w->t->values.items[value], &w->t->values.items[load]) &&
+                     lies_as_product(w, value);
+    }
+    return is_elementwise && is_beside;
+}
+
+static bool reads(const tape_item *item, int value) {
+    for (int k = 0; k < item->operand_count + item->use_count; k++)
+        if (tape_read_value(item, k) == value) return true;
+    return false;
+}
+
+bool writer_reads_elements(const writer *w, const tape_item *load) {
+    const tape *t = w->t;
+    const tape_value *v = &t->values.items[load->value];
+    bool can_be = load->kind == TAPE_LOAD && !load->element && v->axis_count == 2 &&
+                  str_equal(v->axes[0], w->k->walk);
+    bool is_summed = false;
+    for (int i = 0; i < t->items.count && can_be; i++) {
+        const tape_item *item = &t->items.items[i];
+        if (!w->values[item->value].is_live || writer_loads(w, item)) continue;
+        if (reads(item, load->value)) can_be = is_beside_tile(w, item, load->value);
+        int of = item->operands[0].value;
+        is_summed |= item->operation == TL_ROW_SUM && str_equal(item->over, w->k->walk) &&
+                     writer_same_axes(&t->values.items[of], v) && lies_as_product(w, of);
+    }
+    return can_be && is_summed;
+}
+
 /* A product may have either axis first: as what is stored of it has; as other tiles with these axes
  * lie in memory; else the grid's axis, then the walked one.
  */
@@ -277,7 +334,8 @@ static str first_of_product(const writer *w, int value) {
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *item = &t->items.items[i];
         const tape_value *other = &t->values.items[item->value];
-        bool is_loaded = item->kind == TAPE_LOAD && w->values[item->value].is_live;
+        bool is_loaded = item->kind == TAPE_LOAD && w->values[item->value].is_live &&
+                         !writer_reads_elements(w, item);
         if (is_loaded && writer_same_axes(other, v)) return other->axes[0];
     }
     bool is_second = str_equal(v->axes[1], w->k->grid) ||
@@ -285,36 +343,50 @@ static str first_of_product(const writer *w, int value) {
     return v->axes[is_second];
 }
 
-/* An elementwise result lies as the first of its widest operands does. */
-static void find_orders(writer *w) {
+static bool is_filled(const writer *w, int value) {
+    return w->t->items.items[tape_maker(w->t, value)].operation == TL_FILL &&
+           w->t->values.items[value].axis_count == 2;
+}
+
+/* An elementwise result lies as the first of its widest operands does. What is filled lies as what
+ * it meets.
+ */
+static void find_order(writer *w, const tape_item *item) {
     const tape *t = w->t;
-    for (int i = 0; i < t->items.count; i++) {
-        const tape_item *item = &t->items.items[i];
-        shown *s = &w->values[item->value];
-        if (!s->is_live) continue;
-        s->first = t->values.items[item->value].axes[0];
-        bool is_product = item->operation == TL_GEMM && !writer_loads(w, item);
-        if (is_product) s->first = first_of_product(w, item->value);
-        for (int k = 0; k < item->operand_count && !is_product && !writer_loads(w, item); k++) {
-            int value = item->operands[k].value;
-            if (value == TAPE_NONE || t->values.items[value].axis_count < 2) continue;
-            s->first = w->values[value].first;
-            break;
-        }
+    shown *s = &w->values[item->value];
+    s->first = t->values.items[item->value].axes[writer_reads_elements(w, item)];
+    bool is_loaded = writer_loads(w, item);
+    if (is_loaded) return;
+    if (item->operation == TL_GEMM) {
+        s->first = first_of_product(w, item->value);
+        return;
+    }
+    for (int k = 0; k < item->operand_count; k++) {
+        int value = item->operands[k].value;
+        if (value == TAPE_NONE || t->values.items[value].axis_count < 2 || is_filled(w, value))
+            continue;
+        s->first = w->values[value].first;
+        break;
+    }
+    for (int k = 0; k < item->operand_count && !item->over.length; k++) {
+        int value = item->operands[k].value;
+        if (value != TAPE_NONE && is_filled(w, value)) w->values[value].first = s->first;
     }
 }
 
-/* Does a tile lie as a product was chosen to lie? Else it lies as in memory. */
-static bool lies_as_product(const writer *w, int value) {
-    const tape_item *maker = &w->t->items.items[tape_maker(w->t, value)];
-    if (writer_loads(w, maker)) return false;
-    if (maker->operation == TL_GEMM) return true;
-    for (int k = 0; k < maker->operand_count; k++) {
-        int operand = maker->operands[k].value;
-        if (operand != TAPE_NONE && w->t->values.items[operand].axis_count == 2)
-            return lies_as_product(w, operand);
+static bool find_orders(writer *w) {
+    tape *t = w->t;
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        const shown *s = &w->values[item->value];
+        if (!s->is_live) continue;
+        find_order(w, item);
+        if (item->operation == TL_FILL && s->is_multiplied && !s->is_computed_with)
+            return tape_refuse(t, item->from,
+                               "a gradient takes this filled tile as an operand of products alone, "
+                               "for which there is no rule yet");
     }
-    return false;
+    return true;
 }
 
 /* A tile that is made of what lies in rows and summed along columns goes by memory: it is copied
@@ -329,7 +401,8 @@ static bool find_turned(writer *w) {
                       item->operation == TL_ROW_SUM && str_equal(item->over, w->k->walk);
         if (!is_sum || t->values.items[of].axis_count != 2 || writer_sums_turned(w, item)) continue;
         if (!str_equal(w->values[of].first, item->over) || lies_as_product(w, of)) continue;
-        w->cut = tape_maker(t, of);
+        const tape_item *mask = writer_masked_by(w, item);
+        w->cut = tape_maker(t, mask ? mask->operands[0].value : of);
         return true;
     }
     return false;
@@ -339,8 +412,7 @@ bool writer_plan(writer *w) {
     w->cut = TAPE_NONE;
     find_added(w);
     find_live(w);
-    find_orders(w);
-    if (find_turned(w)) return false;
+    if (!find_orders(w) || find_turned(w)) return false;
     if (!find_sections(w) || w->cut != TAPE_NONE) return false;
     find_last_uses(w);
     return true;
@@ -353,8 +425,8 @@ bool write_is_possible(tape *t, const write_kernel *k, write_needs *needs) {
     bool is_possible = writer_plan(&w);
     *needs = (write_needs){.cut = w.cut};
     for (int i = 0; i < t->items.count; i++)
-        needs->sums_turned |=
-            w.values[t->items.items[i].value].is_live && writer_sums_turned(&w, &t->items.items[i]);
+        needs->sums_turned |= w.values[t->items.items[i].value].is_live &&
+                              writer_sums_turned(&w, &t->items.items[i]) != NULL;
     needs->uses_delta = k->takes_delta && w.values[t->delta].is_live;
     return is_possible;
 }

@@ -55,6 +55,10 @@ int read_meaning(reading *r, const tl_statement *s, const tl_expr *name) {
         tape_refuse(t, s, "%.*s goes on from block to block, for which there is no rule yet",
                     STR_ARGS(name->text));
     else if (!n) tape_refuse(t, s, "%.*s is read before it is written", STR_ARGS(name->text));
+    else if (n->statistic)
+        tape_refuse(t, s,
+                    "%.*s is made of a Softmax's maximum or sum: there is no rule for it here",
+                    STR_ARGS(name->text));
     bool is_last_block = n && is_of_last_block(r, n);
     if (is_last_block)
         tape_refuse(t, s,

@@ -1,6 +1,9 @@
 /* Gradients of what a tape computes, statement by statement from its end. */
 #include "derive/reverse.h"
 
+#include "derive/table.h"
+#include "derive/write.h"
+
 /* --- what is active --------------------------------------------------------------------------- */
 
 static bool is_passive(void *context, const tl_expr *e) {
@@ -84,8 +87,10 @@ static bool ends_in_weights(const tape *t, int value) {
 static bool reverse_mask(reversal *r, const tape_item *item, int g) {
     tape *t = r->t;
     if (item->compares) return true; /* (of the log-sum-exp) */
-    if (!item->fill.length && ends_in_weights(t, item->value))
+    if (!item->fill.length && ends_in_weights(t, item->value)) {
+        tape_hide(t, g, tape_maker(t, item->value));
         return reverse_gain(r, item->from, item->operands[0].value, g);
+    }
     int wide = reverse_spread(t, item->from, g, item->value);
     if (wide == TAPE_NONE) return false;
     tape_item mask = *item;
@@ -162,7 +167,7 @@ static int element_part(tape *t, const element_reversal *c, int value, str slope
     const tl_statement *at = c->item->from;
     int part = c->g, result = c->item->value;
     tape_operand factor = {TAPE_NONE, slope, tl_quote_expr(t->memory, "%.*s", STR_ARGS(slope))};
-    if (!str_is(slope, "1")) part = reverse_two(t, at, TL_MULTIPLY, reverse_of(part), factor);
+    if (!str_is(slope, "1")) part = reverse_times(t, at, part, factor);
     if (part == TAPE_NONE) return part;
     if (!reverse_covers(&t->values.items[result], &t->values.items[value]))
         return tape_refuse(
@@ -198,7 +203,7 @@ static bool reverse_expression(reversal *r, const tape_item *item, int operand, 
     if (!steps)
         return tape_refuse(r->t, item->from, "there is no gradient of %s",
                            tl_operation_name(item->operation));
-    element_reversal c = {r, item, e, reverse_steps(r->t, item, g, steps), {0}};
+    element_reversal c = {r, item, e, reverse_steps_masked(r->t, item, g, steps), {0}};
     return c.g != TAPE_NONE && tl_visit(e, reverse_element, &c);
 }
 
@@ -214,7 +219,7 @@ static bool reverse_elementwise(reversal *r, const tape_item *item, int g) {
         if (!steps)
             return tape_refuse(t, item->from, "there is no gradient of %s",
                                tl_operation_name(item->operation));
-        int part = reverse_steps(t, item, g, steps);
+        int part = reverse_steps_masked(t, item, g, steps);
         if (part == TAPE_NONE) return false;
         if (!reverse_gain(r, item->from, operand,
                           reverse_narrow(t, item->from, part, item->value, operand)))
@@ -274,6 +279,11 @@ static bool load_gradients(reversal *r) {
     return is_any || tape_refuse(t, NULL, "no Output depends on an Input whose gradient is wanted");
 }
 
+/* Are its elements each at one place? Else their gradients are made entry by entry. */
+static bool stores_whole(const tape *t, const tape_item *load) {
+    return load->is_expression ? share_is_known(t, load) : share_covers(t, load);
+}
+
 /* What is stored has all axes. */
 static bool widen_gradients(reversal *r, int item_count) {
     tape *t = r->t;
@@ -284,6 +294,8 @@ static bool widen_gradients(reversal *r, int item_count) {
         g = reverse_spread(t, item.from, g, item.value);
         if (g == TAPE_NONE) return false;
         t->values.items[item.value].adjoint = g;
+        bool is_stored_whole = !item.element || stores_whole(t, &item);
+        if (!is_stored_whole && !table_reverse(t, i)) return false;
     }
     return true;
 }

@@ -97,7 +97,11 @@ int reverse_spread(tape *t, const tl_statement *at, int g, int like) {
     if (reverse_covers(&t->values.items[g], &t->values.items[like])) return g;
     int zero = reverse_two(t, at, TL_MIN, reverse_of(like), reverse_text("0"));
     zero = reverse_two(t, at, TL_MAX, reverse_of(zero), reverse_text("0"));
-    return reverse_two(t, at, TL_ADD, reverse_of(zero), reverse_of(g));
+    int wide = reverse_two(t, at, TL_ADD, reverse_of(zero), reverse_of(g));
+    if (wide == TAPE_NONE) return wide;
+    t->values.items[wide].hidden = t->values.items[g].hidden;
+    t->values.items[wide].may_overflow = t->values.items[g].may_overflow;
+    return wide;
 }
 
 /* The gradient of a result, of an operand that has fewer axes: their sum. */
@@ -112,17 +116,25 @@ int reverse_narrow(tape *t, const tl_statement *at, int g, int result, int opera
     return g;
 }
 
+static void name_gradient(tape *t, int x, int g) {
+    str name = t->values.items[x].name;
+    if (!t->values.items[g].name.length && name.length)
+        t->values.items[g].name = str_format(t->memory, "d%.*s", STR_ARGS(name));
+}
+
 /* x's gradient grows by g. */
 bool reverse_gain(reversal *r, const tl_statement *at, int x, int g) {
     tape *t = r->t;
     if (g == TAPE_NONE) return false;
     if (x >= r->value_count || !r->is_active[x]) return true;
-    int old = t->values.items[x].adjoint;
+    int old = t->values.items[x].adjoint, hidden = t->values.items[g].hidden;
     if (old != TAPE_NONE) g = reverse_two(t, at, TL_ADD, reverse_of(old), reverse_of(g));
     if (g == TAPE_NONE) return false;
-    str name = t->values.items[x].name;
-    if (!t->values.items[g].name.length && name.length)
-        t->values.items[g].name = str_format(t->memory, "d%.*s", STR_ARGS(name));
+    if (old != TAPE_NONE && t->values.items[old].hidden == hidden)
+        t->values.items[g].hidden = hidden;
+    t->values.items[g].may_overflow = false; /* or no order of operations helps */
+    name_gradient(t, x, g);
+    if (t->values.items[g].bare != TAPE_NONE) name_gradient(t, x, t->values.items[g].bare);
     t->values.items[x].adjoint = g;
     return true;
 }
@@ -176,4 +188,45 @@ int reverse_steps(tape *t, const tape_item *item, int g, const char *steps) {
         last = reverse_elements(t, one, item->from);
     }
     return last;
+}
+
+/* --- where a Mask made g 0 -------------------------------------------------------------------- */
+
+static int masked_as(tape *t, const tl_statement *at, int g, int bare) {
+    int hidden = t->values.items[g].hidden, part = bare;
+    for (int n = hidden; n && part != TAPE_NONE; n = t->hidings.items[n - 1].next) {
+        tape_item mask = t->items.items[t->hidings.items[n - 1].item];
+        mask.fill = STR("0"), mask.operands[0] = reverse_of(part);
+        part = reverse_elements(t, mask, at);
+    }
+    if (part != TAPE_NONE) t->values.items[part].hidden = hidden, t->values.items[part].bare = bare;
+    return part;
+}
+
+/* What is made of g is 0 where g is. But 0 times what a Mask has hidden there, an exponential of
+ * what is far out, may be no number: then what is made of g as it was is masked.
+ */
+static int kept_hidden(tape *t, const tl_statement *at, int g, int part, int bare) {
+    if (part == TAPE_NONE || bare == TAPE_NONE || part == g) return part;
+    tape_value *made = &t->values.items[part];
+    if (made->may_overflow) return masked_as(t, at, g, bare);
+    if (!made->hidden) made->hidden = t->values.items[g].hidden, made->bare = bare;
+    return part;
+}
+
+static int bare_of(const tape *t, int g) {
+    return t->values.items[g].bare == TAPE_NONE ? g : t->values.items[g].bare;
+}
+
+int reverse_steps_masked(tape *t, const tape_item *item, int g, const char *steps) {
+    int part = reverse_steps(t, item, g, steps);
+    if (!t->values.items[g].hidden) return part;
+    return kept_hidden(t, item->from, g, part, reverse_steps(t, item, bare_of(t, g), steps));
+}
+
+int reverse_times(tape *t, const tl_statement *at, int g, tape_operand factor) {
+    int part = reverse_two(t, at, TL_MULTIPLY, reverse_of(g), factor);
+    if (!t->values.items[g].hidden) return part;
+    int bare = reverse_two(t, at, TL_MULTIPLY, reverse_of(bare_of(t, g)), factor);
+    return kept_hidden(t, at, g, part, bare);
 }

@@ -2,28 +2,7 @@
  * keys of a group of heads, weights of a whole batch, slopes of heads. There each tile has a
  * gradient of its own, and kernels that go through one index after the other sum them up.
  */
-#include "derive/write.h"
-
-typedef struct share_axis {
-    str index, extent;
-    int own;             /* the Input's axis that it chooses on; -1: none */
-    const tl_expr *size; /* so many of it choose one; NULL: each does */
-    bool is_tile;        /* of the tile that a kernel makes; else the tile's own place */
-} share_axis;
-
-enum { SHARE_AXES = TL_AXES_MAX + TAPE_AXES };
-
-/* What a gradient is before a step. */
-typedef struct shared {
-    const tape *t;
-    const tape_item *load;
-    const tl_parameter *of;
-    share_axis axes[SHARE_AXES]; /* in the order in which they are in memory */
-    int count;
-    int matrix;   /* the Input's axes from here on are what sums are tiles of, */
-    bool by_tile; /* or those of the tile, wherever the Input has them */
-    str tensor;   /* that has it so far */
-} shared;
+#include "derive/share.h"
 
 /* Does a condition demand that two lengths are equal? */
 static bool demands_equal(const tl_expr *e, str a, str b) {
@@ -80,12 +59,13 @@ static void find_own(const shared *s, share_axis *axis) {
     }
 }
 
-static str extent_text(const tape *t, const tl_axis *axis) {
+str share_extent(const tape *t, const tl_axis *axis) {
     return tl_expr_text(t->memory, axis->extent);
 }
 
 static int add_axis(shared *s, str index, const tl_axis *axis, bool is_tile) {
-    share_axis made = {index, extent_text(s->t, axis), -1, NULL, is_tile};
+    share_axis made = {
+        .index = index, .extent = share_extent(s->t, axis), .own = -1, .is_tile = is_tile};
     find_own(s, &made);
     s->axes[s->count++] = made;
     return made.own < 0 || made.size;
@@ -107,13 +87,18 @@ static int matrix_of(const shared *s) {
 }
 
 /* All indices of a tile's place, and its own. Returns how many steps are to be taken. */
-static int open_shared(shared *s, const tape *t, const tape_item *load, const tl_parameter *of) {
+int share_open(shared *s, const tape *t, const tape_item *load, const tl_parameter *of) {
     const tl_axes *all = tape_output_axes(t);
     const tape_value *tile = &t->values.items[load->value];
     int steps = 0;
     *s = (shared){.t = t, .load = load, .of = of};
     for (int i = 0; i < tl_matrix_begin(all); i++)
         steps += add_axis(s, tl_axis_index(all, i), &all->items[i], false);
+    for (int i = 0; i < of->axes.count; i++)
+        if (load->tables >> i & 1) {
+            steps += add_axis(s, load->element->items[i]->text, &of->axes.items[i], false);
+            if (!(load->tables >> (i + 1))) s->axes[s->count - 1].entries = load->entries;
+        }
     for (int i = 0; i < tile->axis_count; i++)
         steps += add_axis(s, tile->axes[i], tape_axis(t, tile->axes[i]), true);
     s->matrix = matrix_of(s);
@@ -149,6 +134,7 @@ static bool is_block_of_all(const tape *t, const tl_expr *index, const tl_expr *
 static bool is_whole_axis(const shared *s, int axis) {
     const tl_expr *index = tape_index(s->load, s->of, axis);
     const tl_expr *extent = s->of->axes.items[axis].extent;
+    if (s->load->tables >> axis & 1) return true;
     if (is_axis_of_tensor(s->t, index, extent) || is_block_of_all(s->t, index, extent)) return true;
     const tl_axis *all = index->kind == TL_NAME ? tape_axis(s->t, index->text) : NULL;
     return all &&
@@ -168,9 +154,20 @@ static bool is_chosen_once(const shared *s) {
     return true;
 }
 
+bool share_chooses_alone(const tape *t, const tape_item *load, int axis) {
+    shared s;
+    int64_t begin;
+    share_open(&s, t, load, tape_tensor(t, load->input));
+    const tl_expr *index = index_of(tape_index(load, s.of, axis), &begin);
+    bool is_alone = is_whole_axis(&s, axis);
+    for (int i = 0; i < axis && is_alone && index; i++)
+        is_alone = !tl_expr_names(tape_index(load, s.of, i), index->text);
+    return is_alone;
+}
+
 bool share_is_known(const tape *t, const tape_item *load) {
     shared s;
-    open_shared(&s, t, load, tape_tensor(t, load->input));
+    share_open(&s, t, load, tape_tensor(t, load->input));
     for (int axis = 0; load->element && axis < s.of->axes.count; axis++)
         if (!is_whole_axis(&s, axis)) return false;
     for (int i = 0; load->element && i < s.count; i++)
@@ -197,20 +194,20 @@ static int part_of(const shared *s, int64_t *begin, int64_t *end) {
 bool share_covers(const tape *t, const tape_item *load) {
     shared s;
     int64_t begin, end, reached = 0, length;
-    int steps = open_shared(&s, t, load, tape_tensor(t, load->input)), count = 0;
+    int steps = share_open(&s, t, load, tape_tensor(t, load->input)), count = 0;
     int axis = part_of(&s, &begin, &end), views = 0;
     for (int i = 0; i < t->items.count; i++)
         views +=
             t->items.items[i].kind == TAPE_LOAD && str_equal(t->items.items[i].input, load->input);
     if (!is_chosen_once(&s) || axis == -2) return false;
-    if (axis == -1) return views == 1;
+    if (axis == -1 || load->reading) return axis == -1 && (load->reading || views == 1);
     if (steps || !tl_known_integer(s.of->axes.items[axis].extent, &length)) return false;
     for (bool is_found = true; is_found && count < views;) {
         is_found = false;
         for (int i = 0; i < t->items.count && !is_found; i++) {
             const tape_item *other = &t->items.items[i];
             if (other->kind != TAPE_LOAD || !str_equal(other->input, load->input)) continue;
-            if (open_shared(&s, t, other, s.of) || !is_chosen_once(&s) ||
+            if (share_open(&s, t, other, s.of) || !is_chosen_once(&s) ||
                 part_of(&s, &begin, &end) != axis)
                 return false;
             is_found = begin == reached && end > begin;
@@ -222,19 +219,41 @@ bool share_covers(const tape *t, const tape_item *load) {
 
 bool share_is_whole(const tape *t, const tape_item *load) {
     shared s;
-    return open_shared(&s, t, load, tape_tensor(t, load->input)) == 0;
+    return share_open(&s, t, load, tape_tensor(t, load->input)) == 0;
+}
+
+str share_whole(const tape *t, const tape_item *load) {
+    str name = str_format(t->memory, "d%.*s", STR_ARGS(load->input));
+    if (!load->reading) return name;
+    name = str_format(t->memory, "%.*s_%d", STR_ARGS(name), load->reading);
+    return tape_free_name(t, str_copy_z(t->memory, name));
 }
 
 str share_gradient(const tape *t, const tape_item *load) {
-    return str_format(t->memory, share_is_whole(t, load) ? "d%.*s" : "d%.*s_parts",
-                      STR_ARGS(load->input));
+    return str_format(t->memory, share_is_whole(t, load) ? "%.*s" : "%.*s_parts",
+                      STR_ARGS(share_whole(t, load)));
 }
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
 /* Is the axis one of those that a sum's tile has? */
-static bool is_of_matrix(const shared *s, const share_axis *axis) {
+bool share_is_of_matrix(const shared *s, const share_axis *axis) {
     return s->by_tile ? axis->is_tile : axis->own >= s->matrix || is_kept(axis);
+}
+
+/* "n_of_block" */
+static str entry_of_block(const shared *s, const share_axis *axis) {
+    str wanted = str_format(s->t->memory, "%.*s_of_block", STR_ARGS(axis->index));
+    return tape_free_name(s->t, str_copy_z(s->t->memory, wanted));
+}
+
+/* "n_block in (distances)/8", and "n_of_block in 8" */
+static str entries_text(const shared *s, const share_axis *axis, bool is_whole) {
+    str blocks = str_format(s->t->memory, "%.*s in (%.*s)/%d", STR_ARGS(axis->entries),
+                            STR_ARGS(axis->extent), TAPE_ENTRIES);
+    if (!is_whole) return blocks;
+    return str_format(s->t->memory, "%.*s, %.*s in %d", STR_ARGS(blocks),
+                      STR_ARGS(entry_of_block(s, axis)), TAPE_ENTRIES);
 }
 
 static str axis_text(const shared *s, const share_axis *axis) {
@@ -244,43 +263,67 @@ static str axis_text(const shared *s, const share_axis *axis) {
 }
 
 /* "b in batch, head in q_heads; q in q_len, d": a matrix is the tile, or the Input's. */
-static str axes_text(const shared *s, bool of_tile) {
+str share_axes_text(const shared *s, bool of_tile) {
     str text = STR("");
     bool is_in_matrix = false;
     for (int i = 0; i < s->count; i++) {
         const share_axis *axis = &s->axes[i];
-        bool begins = !is_in_matrix && i && (of_tile ? axis->is_tile : is_of_matrix(s, axis));
-        is_in_matrix |= of_tile ? axis->is_tile : is_of_matrix(s, axis);
+        bool begins = !is_in_matrix && i && (of_tile ? axis->is_tile : share_is_of_matrix(s, axis));
+        is_in_matrix |= of_tile ? axis->is_tile : share_is_of_matrix(s, axis);
         text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text),
                           begins ? "; "
                           : i    ? ", "
                                  : "",
-                          STR_ARGS(axis_text(s, axis)));
+                          STR_ARGS(of_tile && axis->entries.length ? entries_text(s, axis, true)
+                                                                   : axis_text(s, axis)));
     }
     return text;
 }
 
 /* The axes of a sum's tile, and how many they are. */
-static str matrix_text(const shared *s, int *count) {
+str share_matrix_text(const shared *s, int *count) {
     str text = STR("");
     *count = 0;
     for (int i = 0; i < s->count; i++)
-        if (is_of_matrix(s, &s->axes[i]))
+        if (share_is_of_matrix(s, &s->axes[i]))
             text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), (*count)++ ? ", " : "",
                               STR_ARGS(axis_text(s, &s->axes[i])));
     return text;
 }
 
-static str element_text(const shared *s, int summed, str at) {
+str share_element_text(const shared *s, int summed, str at, bool of_tile) {
     str text = STR("");
-    for (int i = 0; i < s->count; i++)
-        text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
-                          STR_ARGS(i == summed ? at : s->axes[i].index));
+    for (int i = 0; i < s->count; i++) {
+        str own = i == summed ? at : s->axes[i].index;
+        if (of_tile && s->axes[i].entries.length)
+            own = str_format(s->t->memory, "%.*s/%d, %.*s %% %d", STR_ARGS(own), TAPE_ENTRIES,
+                             STR_ARGS(own), TAPE_ENTRIES);
+        text = str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "", STR_ARGS(own));
+    }
     return text;
 }
 
+/* "let NAME (b in batch, n_block in (distances)/8; q in q_len) = dbias_parts[b, n_block, 3, q]" */
+static str entry_view(const shared *s, str name) {
+    str places = STR(""), tile = STR(""), element = STR("");
+    arena *memory = s->t->memory;
+    for (int i = 0; i < s->count; i++) {
+        const share_axis *axis = &s->axes[i];
+        str *into = axis->is_tile ? &tile : &places, at = axis->index;
+        str text = axis->entries.length ? entries_text(s, axis, false) : axis_text(s, axis);
+        if (axis->entries.length)
+            at = str_format(memory, "%.*s, %d", STR_ARGS(axis->entries), s->load->entry);
+        *into = str_format(memory, "%.*s%s%.*s", STR_ARGS(*into), into->length ? ", " : "",
+                           STR_ARGS(text));
+        element = str_format(memory, "%.*s%s%.*s", STR_ARGS(element), i ? ", " : "", STR_ARGS(at));
+    }
+    return str_format(memory, "let %.*s (%.*s; %.*s) = %.*s[%.*s]\n", STR_ARGS(name),
+                      STR_ARGS(places), STR_ARGS(tile), STR_ARGS(share_gradient(s->t, s->load)),
+                      STR_ARGS(element));
+}
+
 /* "b in batch, q in q_len, head in heads, d" */
-static str own_axes(const shared *s) {
+str share_own_axes(const shared *s) {
     str text = STR("");
     for (int i = 0; i < s->of->axes.count; i++) {
         str axis = STR("");
@@ -288,7 +331,7 @@ static str own_axes(const shared *s) {
             if (s->axes[k].own == i) axis = axis_text(s, &s->axes[k]);
         if (!is_whole_axis(s, i))
             axis = str_format(s->t->memory, "%.*s in %.*s", STR_ARGS(tape_free_name(s->t, "place")),
-                              STR_ARGS(extent_text(s->t, &s->of->axes.items[i])));
+                              STR_ARGS(share_extent(s->t, &s->of->axes.items[i])));
         text =
             str_format(s->t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "", STR_ARGS(axis));
     }
@@ -298,7 +341,7 @@ static str own_axes(const shared *s) {
 /* "let NAME (its place; a tile) = TENSOR[...]", where a tile has the axes that 'of_tile' or a sum
  * says.
  */
-static str view_text(const shared *s, bool of_tile, str name, str tensor) {
+str share_view_text(const shared *s, bool of_tile, str name, str tensor) {
     str element = STR(""), before = STR(""), tile = STR("");
     arena *memory = s->t->memory;
     for (int i = 0; i < s->of->axes.count; i++) {
@@ -309,7 +352,7 @@ static str view_text(const shared *s, bool of_tile, str name, str tensor) {
     }
     for (int i = 0; i < s->count; i++) {
         const share_axis *axis = &s->axes[i];
-        str *into = (of_tile ? axis->is_tile : is_of_matrix(s, axis)) ? &tile : &before;
+        str *into = (of_tile ? axis->is_tile : share_is_of_matrix(s, axis)) ? &tile : &before;
         bool comes_first = into == &tile && of_tile && tile.length &&
                            str_equal(s->t->values.items[s->load->value].axes[0], axis->index);
         *into = comes_first
@@ -322,124 +365,23 @@ static str view_text(const shared *s, bool of_tile, str name, str tensor) {
                       STR_ARGS(element));
 }
 
-/* --- a step ----------------------------------------------------------------------------------- */
+/* --- where a tile is stored --------------------------------------------------------------------
+ */
 
 /* What is left to be summed, the Input's matrix, what is kept; of what is done, the Input's order.
  */
-static void arrange(shared *s, bool is_last) {
+void share_arrange(shared *s, bool is_last) {
     share_axis ordered[SHARE_AXES];
     int count = 0;
     for (int i = 0; i < s->count && !is_last; i++)
-        if (!is_of_matrix(s, &s->axes[i])) ordered[count++] = s->axes[i];
+        if (!share_is_of_matrix(s, &s->axes[i])) ordered[count++] = s->axes[i];
     for (int own = 0; own < s->of->axes.count; own++)
         for (int i = 0; i < s->count; i++)
-            if (s->axes[i].own == own && (is_last || is_of_matrix(s, &s->axes[i])))
+            if (s->axes[i].own == own && (is_last || share_is_of_matrix(s, &s->axes[i])))
                 ordered[count++] = s->axes[i];
     for (int i = 0; i < s->count; i++)
         if (is_kept(&s->axes[i])) ordered[count++] = s->axes[i];
     for (int i = 0; i < count; i++) s->axes[i] = ordered[i];
-}
-
-static bool is_word_of(void *text, const tl_expr *e) {
-    str rest = *(const str *)text, word;
-    if (e->kind != TL_NAME) return true;
-    while (word = str_cut_word(&rest), word.length)
-        if (str_equal(word, e->text)) return true;
-    return false;
-}
-
-/* What the sketch demands of the lengths that are here: a group of heads has as many everywhere. */
-static void add_conditions(const shared *s, text_buffer *out) {
-    const char *word = " where ";
-    str lengths = text_str(out);
-    for (const tl_statement *one = s->t->kernel->body.first; one; one = one->next) {
-        bool is_tensor =
-            (one->kind == TL_INPUT || one->kind == TL_OUTPUT) && one->parameter.axes.count;
-        if (!is_tensor || !one->parameter.condition) continue;
-        if (!tl_visit(one->parameter.condition, is_word_of, &lengths)) continue;
-        text_format(out, "%s(%.*s)", word,
-                    STR_ARGS(tl_expr_text(s->t->memory, one->parameter.condition)));
-        word = " and ";
-    }
-}
-
-typedef struct share_sum {
-    str part, walked, count, element, into;
-    str place; /* the view that it is stored by; empty: it is stored as it is */
-} share_sum;
-
-/* Of matrices one after the other. Vectors are the columns of one matrix, whose rows are summed:
- * tiles are of matrices.
- */
-static void write_sum(const shared *s, share_sum sum, text_buffer *text) {
-    int count;
-    str matrix = matrix_text(s, &count), j = tape_free_name(s->t, "j");
-    bool is_vector = count == 1;
-    text_format(text, "\nlet %.*s (", STR_ARGS(sum.part));
-    if (is_vector)
-        text_format(text, "%.*s, %.*s in %.*s", STR_ARGS(matrix), STR_ARGS(sum.walked),
-                    STR_ARGS(sum.count));
-    else
-        text_format(text, "%.*s in %.*s; %.*s", STR_ARGS(sum.walked), STR_ARGS(sum.count),
-                    STR_ARGS(matrix));
-    text_format(text, ") = %.*s[%.*s]\n\nfor %.*s = 0:", STR_ARGS(s->tensor), STR_ARGS(sum.element),
-                STR_ARGS(j));
-    if (is_vector)
-        text_format(text, "(%.*s)/%.*s\n", STR_ARGS(sum.count),
-                    STR_ARGS(tape_free_name(s->t, "BW")));
-    else text_format(text, "%.*s\n", STR_ARGS(sum.count));
-    text_format(text,
-                "    Copy %.*s from global to register\n    Compute %s %.*s and accumulate %.*s\n"
-                "end\nCopy %.*s from register to global%s%.*s\n\n",
-                STR_ARGS(sum.part), is_vector ? "RowSum" : "Cast", STR_ARGS(sum.part),
-                STR_ARGS(sum.into), STR_ARGS(sum.into), sum.place.length ? " and get " : "",
-                STR_ARGS(sum.place));
-}
-
-/* Does the Input have other axes after some of a sum's tile? */
-static bool is_matrix_within(const shared *s) {
-    bool is_within = false;
-    for (int i = 1; i < s->count; i++)
-        is_within |= is_of_matrix(s, &s->axes[i - 1]) && !is_of_matrix(s, &s->axes[i]);
-    return is_within;
-}
-
-/* Sums over one index, or over those of a block of it. */
-static void write_step(shared *s, int summed, const tl_expr *size, str block, str extent, str into,
-                       bool is_first, bool is_last, text_buffer *out) {
-    arena *memory = s->t->memory;
-    share_axis axis = s->axes[summed];
-    str part = tape_free_name(s->t, "part");
-    str walked = size ? str_format(memory, "%.*s_of_block", STR_ARGS(axis.index)) : axis.index;
-    str count = size ? tl_expr_text(memory, size) : axis.extent;
-    str at = size ? str_format(memory, "%.*s*(%.*s) + %.*s", STR_ARGS(block), STR_ARGS(count),
-                               STR_ARGS(walked))
-                  : axis.index;
-    str parts = str_format(memory, "Input %.*s f32 (%.*s)", STR_ARGS(s->tensor),
-                           STR_ARGS(axes_text(s, is_first)));
-    str element = element_text(s, summed, at);
-    if (size) s->axes[summed] = (share_axis){block, extent, axis.own, NULL, axis.is_tile};
-    for (int i = summed; !size && i + 1 < s->count; i++) s->axes[i] = s->axes[i + 1];
-    if (!size) s->count--;
-    arrange(s, is_last);
-    bool is_open = is_last && s->of->type == TL_OPEN;
-    const char *type = is_open   ? ""
-                       : is_last ? tl_type_name(write_gradient_type(s->of->type))
-                                 : "f32";
-    text_buffer text;
-    text_init_in(&text, memory);
-    bool is_by_view = is_last && is_matrix_within(s);
-    str place = is_by_view ? str_format(memory, "%.*s_tile", STR_ARGS(into)) : STR("");
-    text_format(&text, "%.*s\nOutput %.*s %s (%.*s)", STR_ARGS(parts), STR_ARGS(into), type,
-                STR_ARGS(is_by_view ? own_axes(s) : axes_text(s, false)));
-    add_conditions(s, &text);
-    if (is_by_view)
-        text_format(&text, "\n%.*s", STR_ARGS(str_trim(view_text(s, false, place, into))));
-    write_sum(s, (share_sum){part, walked, count, element, into, place}, &text);
-    text_format(out, "kernel %.*s_sum_%.*s\n", STR_ARGS(s->t->kernel->name), STR_ARGS(into));
-    write_declared(s->t, text_str(&text), out);
-    text_add(out, text_str(&text));
-    s->tensor = into;
 }
 
 /* Has the Input the tile's axes in another order, or the tile's place after them? */
@@ -456,49 +398,23 @@ static bool is_turned(const shared *s) {
 
 /* Where a tile is stored: the Input's order, where nothing has to be summed. */
 static bool open_stored(shared *s, const tape *t, const tape_item *load) {
-    bool is_whole = !open_shared(s, t, load, tape_tensor(t, load->input));
+    bool is_whole = !share_open(s, t, load, tape_tensor(t, load->input));
     int64_t begin, end;
-    if (is_whole) arrange(s, true);
+    if (is_whole) share_arrange(s, true);
     return is_turned(s) || (load->element && part_of(s, &begin, &end) != -1 && is_whole);
 }
 
 str share_axes(const tape *t, const tape_item *load) {
     shared s;
-    return open_stored(&s, t, load) ? own_axes(&s) : axes_text(&s, true);
+    return open_stored(&s, t, load) ? share_own_axes(&s) : share_axes_text(&s, true);
 }
 
 str share_view(const tape *t, const tape_item *load, str name) {
     shared s;
-    return open_stored(&s, t, load) ? view_text(&s, true, name, share_gradient(t, load)) : STR("");
-}
-
-/* The axis that is summed next: from the last on; of elements, blocks of indices before what is
- * kept, so that tiles still have rows.
- */
-static int next_step(const shared *s) {
-    for (int i = s->count - 1; i >= 0 && s->load->element; i--)
-        if (s->axes[i].size) return i;
-    for (int i = s->count - 1; i >= 0; i--)
-        if (s->axes[i].own < 0 || s->axes[i].size) return i;
-    return -1;
-}
-
-void share_write(const tape *t, const tape_item *load, text_buffer *out) {
-    shared s;
-    const tl_parameter *of = tape_tensor(t, load->input);
-    int steps = open_shared(&s, t, load, of), i;
-    bool is_first = true;
-    s.tensor = share_gradient(t, load);
-    while ((i = next_step(&s)) >= 0) {
-        const share_axis axis = s.axes[i];
-        str extent = axis.own < 0 ? STR("") : extent_text(t, &of->axes.items[axis.own]);
-        str block = axis.own < 0 ? STR("")
-                    : str_ends(extent, STR("s")) /* "kv_head" of "kv_heads" */
-                        ? (str){extent.data, extent.length - 1}
-                        : str_format(t->memory, "%.*s_block", STR_ARGS(axis.index));
-        str into = --steps ? str_format(t->memory, "d%.*s_parts_%d", STR_ARGS(of->name), steps)
-                           : str_format(t->memory, "d%.*s", STR_ARGS(of->name));
-        write_step(&s, i, axis.size, block, extent, into, is_first, !steps, out);
-        is_first = false;
+    if (load->entries.length) {
+        share_open(&s, t, load, tape_tensor(t, load->input));
+        return entry_view(&s, name);
     }
+    return open_stored(&s, t, load) ? share_view_text(&s, true, name, share_gradient(t, load))
+                                    : STR("");
 }

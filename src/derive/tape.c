@@ -12,14 +12,72 @@ bool tape_refuse(tape *t, const tl_statement *at, const char *format, ...) {
 }
 
 int tape_new_value(tape *t, str name, const str *axes, int axis_count) {
-    tape_value v = {.name = name, .axis_count = axis_count, .adjoint = TAPE_NONE};
+    tape_value v = {
+        .name = name, .axis_count = axis_count, .adjoint = TAPE_NONE, .bare = TAPE_NONE};
     for (int i = 0; i < axis_count; i++) v.axes[i] = axes[i];
     list_push(t->memory, &t->values, v);
     return t->values.count - 1;
 }
 
+/* Is it the same for all elements of a tile? */
+static bool is_same(void *context, const tl_expr *e) {
+    const tape *t = context;
+    return e->kind != TL_ELEMENT && (e->kind != TL_NAME || !tl_find_index(t->kernel, e->text));
+}
+
+/* Divided by what differs from element to element, or a function that grows without bounds? */
+static bool is_bounded(void *context, const tl_expr *e) {
+    const tape *t = context;
+    bool is_steep =
+        e->kind == TL_CALL && (e->function == TL_FUNCTION_EXP || e->function == TL_FUNCTION_EXP2 ||
+                               e->function == TL_FUNCTION_LOG || e->function == TL_FUNCTION_LOG2);
+    if (is_steep) return false;
+    return e->kind != TL_BINARY || e->operator!= TL_OVER || tl_visit(e->right, is_same, (void *)t);
+}
+
+/* A softmax's weights are 1 at most. */
+static bool may_overflow(tape *t, const tape_item *item) {
+    if (item->kind == TAPE_LOAD || item->value == t->weights) return false;
+    if (item->kind == TAPE_MASK)
+        return !item->fill.length ||
+               (!t->forward_items && t->values.items[item->operands[0].value].may_overflow);
+    switch (item->operation) {
+    case TL_EXP:
+    case TL_EXP2:
+    case TL_LOG:
+    case TL_LOG2:
+    case TL_RECIPROCAL:
+    case TL_RSQRT: return true;
+    default: break;
+    }
+    for (int i = 0; i < item->operand_count; i++) {
+        const tape_operand *operand = &item->operands[i];
+        bool is_divisor = item->operation == TL_DIVIDE && i == 1;
+        if (operand->value != TAPE_NONE &&
+            (is_divisor || t->values.items[operand->value].may_overflow))
+            return true;
+        if (!tl_visit(operand->expression, is_divisor ? is_same : is_bounded, t)) return true;
+    }
+    return false;
+}
+
+void tape_hide(tape *t, int gradient, int item) {
+    tape_hiding hiding = {item, t->values.items[gradient].hidden};
+    list_push(t->memory, &t->hidings, hiding);
+    t->values.items[gradient].hidden = t->hidings.count;
+}
+
 int tape_add(tape *t, tape_item item) {
+    tape_value *v = &t->values.items[item.value];
+    bool overflows = may_overflow(t, &item);
     list_push(t->memory, &t->items, item);
+    v->may_overflow |= overflows;
+    if (item.sum && overflows)
+        t->values.items[t->sums.items[item.sum - 1].value].may_overflow = true;
+    bool hides = t->forward_items && item.kind == TAPE_MASK && str_is(item.fill, "0");
+    if (!hides) return item.value;
+    v->hidden = t->values.items[item.operands[0].value].hidden, v->bare = item.operands[0].value;
+    tape_hide(t, item.value, t->items.count - 1);
     return item.value;
 }
 

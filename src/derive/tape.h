@@ -15,7 +15,8 @@ enum {
     TAPE_AXES = 2,
     TAPE_OPERANDS = 3,
     TAPE_USES = 4,
-    TAPE_PLACES = 8 /* of which the first is used: kernels find no fewer at a time */
+    TAPE_PLACES = 8, /* of which the first is used: kernels find no fewer at a time */
+    TAPE_ENTRIES = 8 /* of a table, whose gradients one pass makes */
 };
 
 typedef struct tape_value {
@@ -23,6 +24,9 @@ typedef struct tape_value {
     str axes[TAPE_AXES];
     int axis_count;
     int adjoint; /* the gradient so far: a value that may lack axes along which it is the same */
+    int hidden;  /* of a gradient: number of the hiding where it is 0; 0: of none */
+    int bare;    /* it before that is made so; TAPE_NONE: itself */
+    bool may_overflow; /* it may be infinite, where a Mask hides that */
 } tape_value;
 
 typedef enum tape_kind {
@@ -57,6 +61,12 @@ typedef struct tape_item {
     const tl_expr *element; /* LOAD of numbers of the Input that indices tell: those of a view that
                                is copied, or of this element of expressions */
     bool is_expression;     /* the latter: nothing is copied */
+    int reading;            /* number among the ways in which the Input is read, each of which gives
+                               a gradient of its own; 0: there is one */
+    bool is_by_entries;     /* another item has its gradient, which is stored entry by entry: */
+    unsigned tables;        /* of that one, a bit for each axis whose entries have tiles, */
+    str entries;            /* the index of blocks of entries along the last of these, */
+    int entry;              /* of which it is this one; empty: each entry has tiles */
     bool accumulates; /* an Add, Max or Min: the second operand is made to go into the first */
     int place;        /* number of the tape's place where an extreme is; 0: it is none */
     /* MASK: where this holds, or where operands[1] compares so with operands[2] */
@@ -94,6 +104,12 @@ typedef struct tape_place {
     const char *why_not; /* it cannot be left; NULL: it can */
 } tape_place;
 
+/* A Mask that makes a gradient 0, or does so to the weights that it is multiplied by. */
+typedef struct tape_hiding {
+    int item;
+    int next; /* number of another; 0: none */
+} tape_hiding;
+
 /* An Output, and the value that is stored there. */
 typedef struct tape_store {
     const tl_statement *copy, *output;
@@ -124,6 +140,7 @@ typedef struct tape {
     LIST(tape_item) items;
     LIST(tape_sum) sums;
     LIST(tape_place) places;
+    LIST(tape_hiding) hidings;
     LIST(tape_store) stores;
     int forward_items;            /* items from here on are made of gradients */
     int softmax_loop;             /* TAPE_NONE: it stands in no loop */
@@ -150,6 +167,8 @@ bool tape_reverse(tape *t);
 
 int tape_new_value(tape *t, str name, const str *axes, int axis_count);
 int tape_add(tape *t, tape_item item); /* its value */
+/* Where the Mask holds that this item is, the gradient is 0. */
+void tape_hide(tape *t, int gradient, int item);
 /* The item that makes a value, by its number. */
 int tape_maker(const tape *t, int value);
 /* The n-th value that an item reads, in its operands and its condition; TAPE_NONE: that is none. */

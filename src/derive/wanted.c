@@ -1,5 +1,6 @@
 /* Which Inputs get a gradient, and what is said of the others: nothing is left out without a word.
  */
+#include "derive/table.h"
 #include "derive/write.h"
 
 /* --- what has no rule ------------------------------------------------------------------------- */
@@ -50,22 +51,38 @@ static const char *why_statement(const tape *t, const tl_statement *s, str input
     return why;
 }
 
-/* Copies, and elements in expressions. */
-static const tl_statement *unruled_load(const tape *t, str input, const char **why) {
-    const tape_item *first = NULL;
+static bool is_load_of(const tape_item *load, str input) {
+    return load->kind == TAPE_LOAD && !load->sum && !load->tables && str_equal(load->input, input);
+}
+
+/* Of views that show all of an Input together there is one gradient. Else each way in which it is
+ * read gives a gradient of its own, and these are added.
+ */
+static void number_readings(tape *t, str input) {
+    int count = 0;
+    bool are_parts = true;
     for (int i = 0; i < t->items.count; i++) {
         const tape_item *load = &t->items.items[i];
-        if (load->kind != TAPE_LOAD || load->sum || !str_equal(load->input, input)) continue;
-        bool are_views = load->element && !load->is_expression;
-        if (first && !(are_views && first->element && !first->is_expression))
-            *why = "it is read in two ways, and its gradient would be a sum of both";
-        else if (load->is_expression && !share_is_known(t, load))
-            *why = "its elements are not those of a whole tile, one at each place: several places "
-                   "may share an element, or none may have it";
-        else if (are_views && !share_covers(t, load))
-            *why = "it is read through a view that need not show each element once";
+        if (!is_load_of(load, input)) continue;
+        count++;
+        are_parts &= load->element && !load->is_expression && share_covers(t, load);
+    }
+    int number = count < 2 || are_parts ? count : 0;
+    for (int i = 0; i < t->items.count && number < count; i++)
+        if (is_load_of(&t->items.items[i], input)) t->items.items[i].reading = ++number;
+}
+
+/* Copies, and elements in expressions. */
+static const tl_statement *unruled_load(const tape *t, str input, const char **why) {
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *load = &t->items.items[i];
+        if (!is_load_of(load, input)) continue;
+        bool is_whole = !load->element ||
+                        (load->is_expression ? share_is_known(t, load) : share_covers(t, load));
+        if (load->reading && tape_tensor(t, input)->axes.count < 2)
+            *why = "it is read in two ways, and kernels add matrices alone: give it another axis";
+        else if (!is_whole) *why = table_why_not(t, load, NULL);
         if (*why) return load->from;
-        if (!first) first = load;
     }
     return NULL;
 }
@@ -124,6 +141,8 @@ static bool can_each(tape *t) {
 }
 
 bool wanted_can_be(tape *t) {
+    for (const tl_statement *s = t->kernel->body.first; s; s = s->next)
+        if (tape_is_number(s)) number_readings(t, s->parameter.name);
     const tl_statement *hidden = NULL, *at = NULL;
     const char *why, *hidden_why = NULL;
     if (!can_each(t)) return false;
@@ -154,6 +173,12 @@ void wanted_notes(const tape *t, text_buffer *out) {
             text_format(out, "// There is no gradient of %.*s: %s.\n", STR_ARGS(name),
                         why_not(t, name));
     }
+    for (int i = 0; i < t->items.count; i++)
+        if (t->items.items[i].kind == TAPE_LOAD && t->items.items[i].tables &&
+            !t->items.items[i].entry)
+            text_format(out, "// %.*s is made entry by entry, by a pass for each%s.\n",
+                        STR_ARGS(share_whole(t, &t->items.items[i])),
+                        t->items.items[i].entries.length ? " eight" : "");
     for (int i = 0; i < t->stores.count; i++)
         if (t->stores.items[i].is_statistic)
             text_format(out, "// %.*s counts as given: no gradient comes to it.\n",

@@ -33,21 +33,6 @@ static void write_copy(writer *w, section where, str tensor, const char *space, 
                  STR_ARGS(name));
 }
 
-static void write_load(writer *w, int i, const tape_item *item) {
-    shown *s = &w->values[item->value];
-    str tensor = writer_tensor(w, item);
-    bool is_named = words_have(&w->taken, tensor);
-    str name = is_named ? fresh(w, tensor) : tensor;
-    words_add(w->t->memory, &w->taken, name);
-    s->is_copied = true;
-    if (item->sum) w->reads_sum[item->sum - 1] = true;
-    if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
-    if (!s->is_computed_with) return; /* a product's, or copied otherwise */
-    s->name =
-        s->is_multiplied ? fresh(w, str_format(w->t->memory, "%.*s_r", STR_ARGS(name))) : name;
-    write_copy(w, w->sections[i], tensor, "register", s->name);
-}
-
 /* May the item write over this operand, the last to read it? A matrix that was copied keeps the
  * type that it has in memory, which is not that of results.
  */
@@ -89,9 +74,8 @@ static tl_expr *renamed(const writer *w, const tape_item *item, tl_expr *e) {
     return e;
 }
 
-static void write_mask(writer *w, int i, const tape_item *item, str name) {
+static void write_mask(writer *w, int i, const tape_item *item, str of, str name) {
     tape *t = w->t;
-    str of = operand_text(w, &item->operands[0]);
     str condition =
         item->compares
             ? str_format(t->memory, "%.*s %s %.*s", STR_ARGS(operand_text(w, &item->operands[1])),
@@ -145,6 +129,17 @@ static const tl_axes *axes_of_tensor(const tape *t, str tensor) {
     return found;
 }
 
+/* "pair[head, q, kv]" */
+static str element_of(const writer *w, const tape_item *load) {
+    const tape *t = w->t;
+    str tensor = writer_tensor(w, load), text = STR("");
+    const tl_axes *all = axes_of_tensor(t, tensor);
+    for (int i = 0; i < all->count; i++)
+        text = str_format(t->memory, "%.*s%s%.*s", STR_ARGS(text), i ? ", " : "",
+                          STR_ARGS(tl_expr_text(t->memory, all->items[i].coordinate)));
+    return str_format(t->memory, "%.*s[%.*s]", STR_ARGS(tensor), STR_ARGS(text));
+}
+
 /* A view of what is loaded, its columns first, and the tile that is copied of it. */
 static str write_turned(writer *w, int i, const tape_item *load) {
     tape *t = w->t;
@@ -168,6 +163,25 @@ static str write_turned(writer *w, int i, const tape_item *load) {
     return name;
 }
 
+static void write_load(writer *w, int i, const tape_item *item) {
+    shown *s = &w->values[item->value];
+    s->is_copied = true;
+    if (item->sum) w->reads_sum[item->sum - 1] = true;
+    if (writer_reads_elements(w, item)) {
+        s->name = element_of(w, item);
+        return;
+    }
+    str tensor = writer_tensor(w, item);
+    bool is_named = words_have(&w->taken, tensor);
+    str name = is_named ? fresh(w, tensor) : tensor;
+    words_add(w->t->memory, &w->taken, name);
+    if (s->is_multiplied) s->shared = name, write_copy(w, w->sections[i], tensor, "shared", name);
+    if (!s->is_computed_with) return; /* a product's, or copied otherwise */
+    s->name =
+        s->is_multiplied ? fresh(w, str_format(w->t->memory, "%.*s_r", STR_ARGS(name))) : name;
+    write_copy(w, w->sections[i], tensor, "register", s->name);
+}
+
 static void write_contraction(writer *w, int i, const tape_item *item, str name) {
     tape *t = w->t;
     bool is_added = str_equal(item->over, w->k->walk) || find_accumulation(w, i);
@@ -175,7 +189,9 @@ static void write_contraction(writer *w, int i, const tape_item *item, str name)
     if (item->operation != TL_GEMM) {
         int of = item->operands[0].value;
         if (writer_sums_turned(w, item)) {
-            str turned_name = write_turned(w, i, &t->items.items[tape_maker(t, of)]);
+            str turned_name = write_turned(w, i, writer_sums_turned(w, item));
+            const tape_item *mask = writer_masked_by(w, item);
+            if (mask) write_mask(w, i, mask, turned_name, turned_name);
             add_line(w, w->sections[i], "Compute %s %.*s and %s %.*s",
                      tl_operation_name(item->operation), STR_ARGS(turned_name), into,
                      STR_ARGS(name));
@@ -210,7 +226,7 @@ static void write_item(writer *w, int i) {
                                                   operand_text(w, &item->operands[1]));
     if (is_done) return;
     if (item->kind == TAPE_MASK) {
-        write_mask(w, i, item, name);
+        write_mask(w, i, item, operand_text(w, &item->operands[0]), name);
         return;
     }
     if (item->over.length) {

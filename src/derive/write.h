@@ -74,6 +74,8 @@ void write_declared(const tape *t, str text, text_buffer *out);
  * tiles share it.
  */
 bool share_is_whole(const tape *t, const tape_item *load);
+/* Is the Input's axis gone through from end to end by one index, which chooses on it alone? */
+bool share_chooses_alone(const tape *t, const tape_item *load, int axis);
 /* Are its elements told by the tile's indices in a way that share.c knows? */
 bool share_is_known(const tape *t, const tape_item *load);
 /* Do the views by which an Input is copied, this LOAD among them, show each of its elements once?
@@ -81,15 +83,21 @@ bool share_is_known(const tape *t, const tape_item *load);
 bool share_covers(const tape *t, const tape_item *load);
 /* The axes of what a tile gives out, as text. */
 str share_axes(const tape *t, const tape_item *load);
-/* What a tile gives out: "dK", or "dK_parts" of what is shared. */
+/* "dK", or "dK_1" of one of several ways in which K is read. */
+str share_whole(const tape *t, const tape_item *load);
+/* What a tile gives out: that, or "dK_parts" of what is shared. */
 str share_gradient(const tape *t, const tape_item *load);
 /* The definition by which a tile is stored there, under that name; empty: it is stored as it is. */
 str share_view(const tape *t, const tape_item *load, str name);
 /* Appends the kernels that sum up the parts. */
 void share_write(const tape *t, const tape_item *load, text_buffer *out);
+/* Appends those that sum up what the ways give in which an Input is read. */
+void share_write_readings(const tape *t, text_buffer *out);
 
 /* The sketch, with Outputs for what the kernels that were written read of it. */
 tl_program *forward_kernel(tape *t, const bool *reads_sum);
+/* Appends kernels of their own for what several tiles of the sketch would have to leave. */
+void forward_apart(tape *t, const bool *reads_sum, text_buffer *out);
 
 /* May each Input that was asked for have a gradient, and some Input at all? False: reported. */
 bool wanted_can_be(tape *t);

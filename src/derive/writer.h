@@ -21,6 +21,10 @@ typedef struct shown {
 
 typedef LIST(str) words;
 
+bool words_have(const words *w, str word);
+void words_add(arena *memory, words *w, str word);
+void words_add_text(arena *memory, words *w, str text); /* each of them */
+
 typedef struct writer {
     tape *t;
     const write_kernel *k;
@@ -34,10 +38,6 @@ typedef struct writer {
     text_buffer views; /* definitions of tiles that are copied the other way round */
 } writer;
 
-bool words_have(const words *w, str word);
-void words_add(arena *memory, words *w, str word);
-void words_add_text(arena *memory, words *w, str text);
-
 str writer_delta(const tape *t);
 /* What an item is loaded from. */
 str writer_tensor(const writer *w, const tape_item *item);
@@ -50,10 +50,16 @@ void writer_declare(writer *w, text_buffer *out);
 bool writer_plan(writer *w);
 /* Is the item copied from memory here? */
 bool writer_loads(const writer *w, const tape_item *item);
-/* Is this a sum along the first axis of what is copied from memory? Tiles are reduced along their
- * rows: it is copied the other way round.
+/* What is copied from memory, where this is a sum along its first axis: tiles are reduced along
+ * their rows, so it is copied the other way round. NULL: it is none.
  */
-bool writer_sums_turned(const writer *w, const tape_item *item);
+const tape_item *writer_sums_turned(const writer *w, const tape_item *item);
+/* The Mask that leaves one entry's places of what is summed; NULL: there is none. */
+const tape_item *writer_masked_by(const writer *w, const tape_item *sum);
+/* Is it read element by element, so that products that it meets may lie the other way round than it
+ * does in memory, and be summed along their rows?
+ */
+bool writer_reads_elements(const writer *w, const tape_item *load);
 /* Is it a sum that the loop makes, where tiles add others in memory? These come at a round's end,
  * after all that is made for them: no weights of one product are kept beside those of another.
  */

@@ -163,6 +163,7 @@ static str integer_text(emit *t, const elements_item *x, const emit_value *v, in
     case TL_ADD: return emit_sum(t, v[0], v[1]).text;
     case TL_SUBTRACT: return emit_difference(t, v[0], v[1]).text;
     case TL_MULTIPLY: return emit_product(t, v[0], v[1]).text;
+    case TL_MULTIPLY_ADD: return emit_sum(t, emit_product(t, v[0], v[1]), v[2]).text;
     case TL_MAX:
     case TL_MIN:
         return emit_format(t, "ftl_%s_integer(%.*s, %.*s)",

@@ -6,14 +6,15 @@ flashtl derive --op mha --of scale
 flashtl derive --op mha --of Q,Z
 echo "== slopes of heads, with the log-sum-exp's own gradient"
 flashtl derive --op mha --alibi --lse | sed -n '/_gradient_Q/,/^kernel attention_gradient_K/p'
-echo "== parts of one Input by views, from two kernels; none through a table"
+echo "== parts of one Input by views, from two kernels; entries that a table names"
 cp "$TESTS"/../../examples/*.tl "$TESTS"/../derive/packed.tl .
 flashtl derive packed.tl | grep '^kernel\|^Output'
-flashtl derive chosen_blocks.tl | grep '^// There'
+flashtl derive chosen_blocks.tl | grep '^// d'
 echo "== the first of the largest"
 flashtl derive maxsim.tl
 echo "== the fused form, and what has none"
 flashtl derive --op mha --causal --fused | sed -n '/^kernel attention_delta/,$p'
+flashtl derive distance_bias.tl --fused | grep '^kernel' # a table's kernels stay what they are
 flashtl derive layernorm.tl --fused; echo "status $?"
 echo "== refused"
 for name in gated_memory mamba2; do flashtl derive $name.tl; echo "status $?"; done

@@ -13,6 +13,5 @@ for file in "$TESTS"/../derive/left_out/*.tl; do
     flashtl derive "$name.tl" --of w
 done
 echo "== an Input that was asked for, and has none"
-flashtl derive ../empty/view_of_copied.tl --of X
 flashtl sketch mha | flashtl derive --of scale
 flashtl sketch mha | flashtl derive --of Q,Z

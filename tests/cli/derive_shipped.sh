@@ -3,7 +3,7 @@
 of_sketch() {
     if flashtl derive sketch.tl -o derived.tl 2> refused; then
         echo "    $(sed -n 's/^Output \(d[A-Za-z_]*\) .*/\1/p' derived.tl | grep -v '_parts$\|_sum$\|_tile$\|^delta$' | sort -u | tr '\n' ' ')"
-        grep '^// There is no\|^// .* counts as given' derived.tl | sort -u | sed 's/^/    /'
+        grep '^// There is no\|^// .* counts as given\|^// .* is made entry by entry' derived.tl | sort -u | sed 's/^/    /'
     else
         sed -n '1s/^sketch.tl:[0-9:]* error: /    /p' refused
         sed -n '2s/^ *\(.*\)$/        \1/p' refused

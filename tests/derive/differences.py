@@ -25,8 +25,8 @@ except ImportError:
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SIZES = {"batch": 2, "q_heads": 4, "kv_heads": 2, "heads": 2, "q_len": 6, "kv_len": 9, "d": 4, "dv": 3, "m_len": 5, "n_len": 6,
-         "k_len": 7, "row_len": 4, "column_len": 7, "d_rotary": 2, "distances": 20, "len": 7, "three": 3, "doc_len": 8, "query_len": 5, "half": 2,
-         "k": 8, "e": 4, "n": 5, "group": 2, "blocks": 3, "rows": 3, "top": 2}
+         "k_len": 7, "row_len": 4, "column_len": 7, "d_rotary": 2, "distances": 5, "len": 7, "three": 3, "doc_len": 8, "query_len": 5, "half": 2,
+         "k": 8, "e": 4, "n": 5, "group": 2, "blocks": 3, "rows": 3, "top": 2, "taps": 4, "chans": 8}
 SCALARS = {"scale": 0.7, "eps": 0.1, "alpha": 0.6, "keep": 0.75}
 FEW = 5e-3  # of the gradient's root mean square: f32 arrays, differences of fourth order
 STEPS = (0.01, 0.02, 0.04)
@@ -83,8 +83,10 @@ CASES = {
     "dual_chunk": (example("dual_chunk", ("let chunk = 64", "let chunk = 3")), {}),
     "window_sinks": (example("window_sinks", ("let window = 100, sinks = 4", "let window = 2, sinks = 1")), {}),
     **{name: (beside(name), {}) for name in (
-        "added_beside", "changed_logsumexp", "delta_as_input", "element_before_copy", "elements", "lse_alone", "lse_and_weights", "extremes", "length_first", "lse_changed", "merged", "norm_then_softmax", "packed",
-        "rmsnorm", "row_scaled", "saved_name", "scores_given_out", "sinks", "softmax_by_walks", "softmax_then_norm", "start_computed", "start_of_ones", "start_value", "two_sources")},
+        "added_beside", "changed_logsumexp", "convolution", "delta_as_input", "element_before_copy", "element_named_alike", "element_of_copied", "element_of_diagonal", "element_of_grid", "element_of_part",
+        "element_shared", "elements", "hidden_overflow", "lse_alone", "lse_and_weights", "extremes", "filled", "length_first", "length_of_sum", "lse_changed", "merged", "norm_then_softmax", "packed",
+        "rmsnorm", "row_scaled", "saved_name", "scores_given_out", "sinks", "softmax_by_walks", "softmax_then_norm", "start_computed", "statistic_masked", "start_of_ones", "start_value", "two_sources", "view_by_table",
+        "read_in_ways", "view_of_copied", "view_of_part", "view_twice", "wide_values")},
     **{f"{name}, of gradient kernel {n}": (second(read, n), {}) for n in (1, 2) for name, read in (
         ("chained_gemms", sketch("chained_gemms")), ("gemm_bias_gelu", sketch("gemm_bias_gelu")), ("swiglu", example("swiglu")),
         ("residual_gemm", example("residual_gemm")), ("retention", example("retention")))},
@@ -246,7 +248,7 @@ def main():
             bad += 1
             print(f"FAILED {name}: {failed}")
             continue
-        good = errors and max(errors.values()) <= FEW
+        good = errors and all(error <= FEW for error in errors.values())  # (of NaN nothing is true)
         bad += not good
         print(f"{'right' if good else 'WRONG'} {name}: " + ", ".join(f"{n} {e:.0e}" for n, e in errors.items()), flush=True)
     if not a.files and not a.fused and a.only in "ties":

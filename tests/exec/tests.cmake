@@ -176,6 +176,13 @@ foreach(on interpreter emulator)
              COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/integers.tl --gpu a100 --on ${on})
     set_tests_properties(integers_${on} PROPERTIES LABELS exec)
 endforeach()
+# Every operation on them, and products and sums of which the reasoner makes one.
+foreach(gpu t4 h200)
+    add_test(NAME whole_elements_${gpu}
+             COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/odd/whole_elements.tl --gpu ${gpu} --let k=48 --on emulator
+                     --shapes 70,1,129)
+    set_tests_properties(whole_elements_${gpu} PROPERTIES LABELS exec)
+endforeach()
 
 # What the calls of flashtl/serving.h are made of, on each class of GPU: ragged batches, pages, and what goes into these.
 set(serving_programs
