@@ -178,6 +178,9 @@ __device__ __forceinline__ long long ftl_min_wide(long long a, long long b) { re
 
 __device__ __forceinline__ long long ftl_max_wide(long long a, long long b) { return a > b ? a : b; }
 
+// Has a table of that length an element there?
+__device__ __forceinline__ bool ftl_inside_wide(long long at, int length) { return at >= 0 && at < length; }
+
 // The e4m3 number of a code, in proportion between two: exact.
 __device__ __forceinline__ float ftl_from_code(float code) {
     const float within = fminf(fmaxf(code, 0.0f), 126.0f), octave = fmaxf(floorf(within * 0.125f), 1.0f);

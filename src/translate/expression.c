@@ -191,8 +191,10 @@ static bool may_fall_outside(const tl_expr *item, const emit_scope *scope) {
 
 static str inside(emit *t, emit_value at, const tl_expr *extent) {
     emit_value end = emit_integer(t, extent, NULL);
-    const char *type = emit_is_wide(at) ? "(unsigned long long)" : "(unsigned)";
-    return emit_format(t, "%s(%.*s) < %s(%.*s)", type, STR_ARGS(at.text), type, STR_ARGS(end.text));
+    if (emit_is_wide(at))
+        return emit_format(t, "ftl_inside_wide(%.*s, %.*s)", STR_ARGS(at.text), STR_ARGS(end.text));
+    return emit_format(t, "(unsigned)(%.*s) < (unsigned)(%.*s)", STR_ARGS(at.text),
+                       STR_ARGS(end.text));
 }
 
 static emit_value element_value(str text, tl_type type) {

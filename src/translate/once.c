@@ -6,8 +6,9 @@
  * row, is read before the loops; what is the same for all rows of a column, before the innermost
  * one, which goes over the rows. An element in an index of another one comes before it.
  *
- * Only what is read whatever a condition says: the branches of select(...) may name what is not
- * there otherwise. Fragments alone: of other tiles a thread has no more than it has columns.
+ * Only what is read whatever a condition says: the branches of select(...), and what stands after
+ * an `and` or `or` there, may name what is not there otherwise. Fragments alone: of other tiles a
+ * thread has no more than it has columns.
  */
 #include "translate/elements.h"
 
@@ -155,12 +156,18 @@ static void read_here(const once *o, const tl_expr *e) {
     list_push(t->memory, &o->x->once, read);
 }
 
-static void look_at(once *o, const tl_expr *e) {
+static bool joins(const tl_expr *e) {
+    return e->kind == TL_BINARY && (e->operator== TL_AND || e->operator== TL_OR);
+}
+
+/* 'is_mask': of a Mask's own condition all tests are worked out, whatever the others say. */
+static void look_at(once *o, const tl_expr *e, bool is_mask) {
     if (!e) return;
     bool selects = e->kind == TL_CALL && e->function == TL_FUNCTION_SELECT;
-    look_at(o, e->left);
-    look_at(o, e->right);
-    for (int i = 0; i < (selects ? 1 : e->item_count); i++) look_at(o, e->items[i]);
+    bool stays = is_mask && (joins(e) || e->kind == TL_NOT);
+    look_at(o, e->left, stays);
+    if (!joins(e) || stays) look_at(o, e->right, stays);
+    for (int i = 0; i < (selects ? 1 : e->item_count); i++) look_at(o, e->items[i], false);
     if (e->kind != TL_ELEMENT || !e->symbol || !e->symbol->parameter) return;
     bool by_row = tl_uses_index(e, o->names[0]), by_column = tl_uses_index(e, o->names[1]);
     if ((by_row && by_column) || !tl_visit(e, names_no_tile, o->t) || once_is_read(o->x, e)) return;
@@ -174,8 +181,8 @@ static void look_at_statement(emit *t, elements_item *x, bool of_columns) {
     once o = {.t = t, .x = x, .of_columns = of_columns};
     elements_index_names(x, o.names);
     for (int i = 0; i < x->s->compute.operand_count; i++)
-        look_at(&o, x->s->compute.operands[i].value);
-    look_at(&o, x->s->compute.condition);
+        look_at(&o, x->s->compute.operands[i].value, false);
+    look_at(&o, x->s->compute.condition, true);
 }
 
 void once_for_rows(emit *t, elements_item *x) {

@@ -355,6 +355,8 @@ static void elements_are_read_once(void **state) {
                  {"column[column[kv]] > q", 4},
                  {"both[q, kv] > 0", 2},
                  {"abs(row[q] - kv) % 2 == 1", 1},
+                 {"row[q] < 3 or not (row[q] > 9 and whole[b] > 4)", 2},
+                 {"select(b < 3 and whole[b] > 0, 1, 0) > 0", 2},
                  {"select(kv < 3, column[kv], 0) > 0", 2}};
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
         char text[2048];
