@@ -43,8 +43,8 @@ static tl_expr *folded(section *x, const tl_expr *e) {
         x->is_found = true;
         if (e->operator== TL_OVER) return tl_quote_expr(x->r->memory, "%s", quotient);
         if (str_equal(str_from(quotient), STR("0"))) return tl_expr_copy(x->r->memory, e->left);
-        return tl_quote_expr(x->r->memory, "%.*s - %s*%lld", STR_ARGS(x->index), quotient,
-                             (long long)(times * x->extent));
+        long long divisor = times * x->extent;
+        return tl_quote_expr(x->r->memory, "%.*s - %s*%lld", STR_ARGS(x->index), quotient, divisor);
     }
     tl_expr *copy = arena_new(x->r->memory, tl_expr);
     *copy = *e;
