@@ -86,7 +86,6 @@ void masks_run(emit *t, const elements_item *const *items, int count, const emit
 
 /* once.c: elements of tables that several elements of the tile need, read once */
 void once_for_rows(emit *t, elements_item *x);
-bool once_is_read(const elements_item *x, const tl_expr *element);
 /* emit_open_frame, with what each column needs before the loop over its rows. */
 int once_open_frame(emit *t, elements_item *const *items, int count);
 

@@ -26,7 +26,7 @@ static bool names_no_tile(void *context, const tl_expr *e) {
     return e->kind != TL_NAME || !emit_tile_of(context, e);
 }
 
-bool once_is_read(const elements_item *x, const tl_expr *e) {
+static bool is_read(const elements_item *x, const tl_expr *e) {
     for (int i = 0; i < x->once.count; i++)
         if (tl_expr_equal(x->once.items[i].element, e)) return true;
     return false;
@@ -170,7 +170,7 @@ static void look_at(once *o, const tl_expr *e, bool is_mask) {
     for (int i = 0; i < (selects ? 1 : e->item_count); i++) look_at(o, e->items[i], false);
     if (e->kind != TL_ELEMENT || !e->symbol || !e->symbol->parameter) return;
     bool by_row = tl_uses_index(e, o->names[0]), by_column = tl_uses_index(e, o->names[1]);
-    if ((by_row && by_column) || !tl_visit(e, names_no_tile, o->t) || once_is_read(o->x, e)) return;
+    if ((by_row && by_column) || !tl_visit(e, names_no_tile, o->t) || is_read(o->x, e)) return;
     if (by_column == o->of_columns) read_here(o, e);
     else if (by_column && !line_of(o->x, e)) declare_line(o, e);
 }
