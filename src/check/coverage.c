@@ -97,7 +97,7 @@ static int64_t next_gap(const machine_contents *channel, int axis, int64_t exten
  */
 static bool is_empty(machine *mc, machine_process *p, int tile, const model_step *loader) {
     int64_t length;
-    machine_origin here = {.walked = p->tile_number};
+    machine_origin here = {.walked = p->values->tile};
     for (int k = 0; k < mc->model->tiles[tile].axis_count; k++)
         if (ends_length(mc, &here, tile, k, &length) && length <= 0) return true;
     const tl_copy *c = &loader->statement->copy;
@@ -116,7 +116,7 @@ static void judge_axis(machine *mc, int tile, int axis) {
     machine_process *p = &mc->processes[0];
     int64_t length, end = 0;
     const model_step *loader = mc->loaders[tile];
-    machine_origin here = {.walked = p->tile_number};
+    machine_origin here = {.walked = p->values->tile};
     if (!loader || channel->generations.count > GENERATIONS_MAX ||
         !ends_length(mc, &here, tile, axis, &length) || is_empty(mc, p, tile, loader))
         return;

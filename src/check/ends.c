@@ -6,7 +6,7 @@
 /* --- where the end is ------------------------------------------------------------------------- */
 
 int ends_walked(const machine_process *p, const tl_place *place) {
-    return p->tile_number + tl_place_is_of_next(place);
+    return p->values->tile + tl_place_is_of_next(place);
 }
 
 bool ends_length(machine *mc, const machine_origin *origin, int tile, int axis, int64_t *length) {

@@ -104,7 +104,7 @@ static void start_run(machine *mc, const extents_run *run) {
         extents_values_start_tile(mc->tiles[i], run, i, mc->tiles_to_walk);
     for (int i = 0; i < mc->sync->process_count; i++) {
         machine_process *p = &mc->processes[i];
-        p->at = p->nest_count = p->tile_number = p->data_branches = 0;
+        p->at = p->nest_count = p->data_branches = 0;
         p->counts = (machine_counts){0};
         p->is_done = p->is_blocked = false;
         memset(p->registers, 0, sizeof(machine_register) * (size_t)m->tile_count);
@@ -272,13 +272,14 @@ static void end_tile(machine *mc, machine_process *p, const model_step *step) {
             p->registers[t].origin = (machine_origin){0};
         }
     }
-    bool goes_on = ++p->tile_number < mc->tiles_to_walk;
+    int following = p->values->tile + 1;
+    bool goes_on = following < mc->tiles_to_walk;
     machine_trace(mc, p, EVENT_TILE, -1, -1, goes_on);
     if (!goes_on) {
         p->at++;
         return;
     }
-    extents_values_take(p->values, mc->tiles[p->tile_number], mc->tiles[p->tile_number + 1]);
+    extents_values_take(p->values, mc->tiles[following], mc->tiles[following + 1]);
     p->at = step->other + 1;
 }
 

@@ -56,7 +56,7 @@ typedef struct machine_loop {
 typedef struct machine_process {
     int at;
     bool is_done, is_blocked;
-    int tile_number, data_branches;
+    int data_branches;
     machine_counts counts; /* but for flights */
     extents_values *values;
     channels_process *sync;         /* with its role, and which executor it is */

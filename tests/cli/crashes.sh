@@ -67,3 +67,6 @@ for number in 0 9223372036854775807 1e300; do
     coded "swizzled$number" "s/swizzled [0-9]*/swizzled $number stages $number/"
 done
 grep -c . statuses
+# A walk of which the last tile's masks look at the tile that follows.
+flashtl reason --op mha --softcap 20 --head-dim 64 --gpu h200 | sed 's/^let blocks = max(1, /let blocks = min(1, /' > walk.tl
+flashtl check walk.tl 2>&1 | grep -o 'error: .*'

@@ -159,7 +159,8 @@ class TileValues:
             return Held(axes[:-1], *settle(r, far))
         best = v.argmax(-1)
         top = np.take_along_axis(v, best[..., None], -1)
-        rivals = (v + e >= top - np.take_along_axis(e, best[..., None], -1)) & ((v != top) | (e > 0))
+        off = np.take_along_axis(e, best[..., None], -1)
+        rivals = (v + e >= top - off) & ((v != top) | (e > 0) | (off > 0))
         np.put_along_axis(rivals, best[..., None], False, -1)
         return Held(axes[:-1], best.astype(float), np.where(rivals.any(-1), np.inf, 0.0))
 
