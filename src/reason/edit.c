@@ -232,7 +232,7 @@ tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_exp
 
 void edit_rename_expr(tl_expr *e, str from, str to) {
     if (!e) return;
-    if ((e->kind == TL_NAME || e->kind == TL_ELEMENT) && str_equal(e->text, from)) e->text = to;
+    if (e->kind == TL_NAME && str_equal(e->text, from)) e->text = to;
     edit_rename_expr(e->left, from, to);
     edit_rename_expr(e->right, from, to);
     for (int i = 0; i < e->item_count; i++) edit_rename_expr(e->items[i], from, to);
@@ -297,9 +297,10 @@ typedef struct name_visit {
     void *context;
 } name_visit;
 
+/* What stands before brackets is a tensor, of which no tile is read. */
 static bool goes_on(void *context, const tl_expr *e) {
     const name_visit *v = context;
-    return (e->kind != TL_NAME && e->kind != TL_ELEMENT) || !v->visit(v->context, e->text);
+    return e->kind != TL_NAME || !v->visit(v->context, e->text);
 }
 
 static bool any_name(const tl_expr *e, edit_visitor *visit, void *context) {

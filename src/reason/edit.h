@@ -54,6 +54,7 @@ str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted);
 int edit_mentions(tl_statement *s, str name);
 /* Every NAME and ELEMENT called 'name' becomes a copy of 'value' (an ELEMENT: renamed only). */
 tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value);
+/* A tile or an index; what stands before brackets is a tensor, and stays. */
 void edit_rename_expr(tl_expr *e, str from, str to);
 void edit_rename(tl_statement *s, str from, str to); /* s itself, not its body */
 /* Renames in all statements of the block from 'first' on, bodies included. */

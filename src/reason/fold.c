@@ -391,8 +391,11 @@ static void merge_masks(reason *r) {
 
 static tl_expr *name_parts(reason *r, const tiles_list *tiles, const tl_expr *e);
 
-/* A sum: its uniform terms, if there are several, get one name. */
+/* A sum of whole numbers: its uniform terms, if there are several, get one name. Places that cancel
+ * are as far apart as a sequence is long: real terms between them would lose their last digits.
+ */
 static tl_expr *name_sum(reason *r, const tiles_list *tiles, const tl_expr *e) {
+    if (scalar_is_real(r, tiles, e)) return NULL;
     tl_linear sum = linear_of(r, e, false), uniform = {0}, rest = {.constant = sum.constant};
     for (int i = 0; i < sum.count; i++) {
         const tl_linear_term *t = &sum.terms[i];

@@ -33,6 +33,28 @@ bool scalar_is_uniform(reason *r, const tiles_list *tiles, const tl_expr *e) {
     return true;
 }
 
+typedef struct values_of {
+    reason *r;
+    const tiles_list *tiles;
+    int deep; /* in lets */
+} values_of;
+
+static bool name_is_real(void *context, const tl_expr *e) {
+    const values_of *n = context;
+    tl_tensor t;
+    if (tl_find_tensor(n->r->kernel, edit_bare(e->text), &t))
+        return tiles_tensor_type(n->r->kernel, e->text) != TL_I32;
+    if (e->kind == TL_ELEMENT || tiles_find(n->tiles, e->text)) return true;
+    const tl_binding *let = edit_find_let(n->r->kernel, e->text, NULL);
+    values_of below = {n->r, n->tiles, n->deep + 1};
+    return let &&
+           (n->deep >= SCALAR_DEPTH_MAX || tl_expr_is_real_by(let->value, name_is_real, &below));
+}
+
+bool scalar_is_real(reason *r, const tiles_list *tiles, const tl_expr *e) {
+    return tl_expr_is_real_by(e, name_is_real, &(values_of){r, tiles, 0});
+}
+
 /* --- what it may be ----------------------------------------------------------------------------
  */
 

@@ -7,17 +7,15 @@ enum { DEPTH_MAX = 1200 };
 
 /* --- kinds ------------------------------------------------------------------------------------ */
 
-bool tl_expr_is_real(const tl_expr *e) {
+bool tl_expr_is_real_by(const tl_expr *e, tl_visitor *is_real, void *context) {
     if (!e) return false;
     switch (e->kind) {
     case TL_INTEGER:
     case TL_NOT: return false;
     case TL_NUMBER: return true;
     case TL_NAME:
-        /* A tile among values: its elements. */
-        return e->symbol && (e->symbol->kind == TL_SYMBOL_VARIABLE || e->symbol->is_real);
-    case TL_ELEMENT: return !e->symbol || e->symbol->is_real;
-    case TL_NEGATE: return tl_expr_is_real(e->left);
+    case TL_ELEMENT: return is_real(context, e);
+    case TL_NEGATE: return tl_expr_is_real_by(e->left, is_real, context);
     case TL_CALL:
         switch (e->function) {
         case TL_FUNCTION_CEIL:
@@ -32,7 +30,7 @@ bool tl_expr_is_real(const tl_expr *e) {
         case TL_FUNCTION_SELECT: {
             int first = e->function == TL_FUNCTION_SELECT;
             for (int i = first; i < e->item_count; i++) {
-                if (tl_expr_is_real(e->items[i])) return true;
+                if (tl_expr_is_real_by(e->items[i], is_real, context)) return true;
             }
             return false;
         }
@@ -40,9 +38,21 @@ bool tl_expr_is_real(const tl_expr *e) {
         }
     case TL_BINARY:
         if (e->operator>= TL_LESS) return false;
-        return tl_expr_is_real(e->left) || tl_expr_is_real(e->right);
+        return tl_expr_is_real_by(e->left, is_real, context) ||
+               tl_expr_is_real_by(e->right, is_real, context);
     }
     return false;
+}
+
+static bool bound_is_real(void *context, const tl_expr *e) {
+    (void)context;
+    if (e->kind == TL_ELEMENT) return !e->symbol || e->symbol->is_real;
+    /* A tile among values: its elements. */
+    return e->symbol && (e->symbol->kind == TL_SYMBOL_VARIABLE || e->symbol->is_real);
+}
+
+bool tl_expr_is_real(const tl_expr *e) {
+    return tl_expr_is_real_by(e, bound_is_real, NULL);
 }
 
 bool tl_expr_is_index_like(const tl_expr *e) {

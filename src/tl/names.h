@@ -265,6 +265,8 @@ bool tl_values_integer(tl_values *values, const tl_expr *e, int64_t *value);
 
 /* Whether a bound expression is real, and whether an index or a table's value takes part in it. */
 bool tl_expr_is_real(const tl_expr *e);
+/* The same of names that are not bound: 'is_real' says it of a name and an element. */
+bool tl_expr_is_real_by(const tl_expr *e, tl_visitor *is_real, void *context);
 bool tl_expr_is_index_like(const tl_expr *e);
 /* Does the place of an element on an axis take part? */
 bool tl_expr_mentions_index(const tl_expr *e);

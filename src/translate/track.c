@@ -64,7 +64,11 @@ bool emit_is_touched(emit *t, const tl_expr *name) {
     return i >= 0 && t->tiles.items[i]->state.is_touched;
 }
 
+/* What arithmetic reads is touched, too: it could be read past the fence of a product that adds to
+ * it. */
 void emit_note_write(emit *t, const tl_statement *s) {
+    for (int k = 0; k < s->compute.operand_count; k++)
+        emit_note_touched(t, s->compute.operands[k].value, true);
     int i = find_tile(t, tl_written_name(s));
     if (i >= 0) t->tiles.items[i]->state.is_touched = true;
     if (i >= 0 && tl_writes_afresh(s, t->tiles.items[i]->symbol))
@@ -208,6 +212,10 @@ static void look_at(emit *t, const tl_statement *s, emit_state *states) {
     for (int k = 0; is_product(s) && k < s->compute.operand_count; k++) {
         int i = find_tile(t, s->compute.operands[k].value);
         if (i >= 0) states[i].is_operand = true, states[i].is_touched = false;
+    }
+    for (int k = 0; emit_is_elementwise(s) && k < s->compute.operand_count; k++) {
+        int i = find_tile(t, s->compute.operands[k].value);
+        if (i >= 0) states[i].is_touched = true;
     }
     int waited = s->kind == TL_WAIT ? find_tile(t, s->sync.what) : -1;
     if (waited >= 0) states[waited].is_touched = false;

@@ -149,6 +149,11 @@ foreach(on interpreter emulator)
     set_tests_properties(near_bias_${on} PROPERTIES LABELS exec)
 endforeach()
 
+# A product that adds to what arithmetic reads before.
+add_test(NAME added_beside_emulator
+         COMMAND flashtl verify ${CMAKE_CURRENT_LIST_DIR}/../derive/added_beside.tl --gpu h200 --head-dim 64 --on emulator --shapes 33x65,129x97)
+set_tests_properties(added_beside_emulator PROPERTIES LABELS exec)
+
 # Who reports an index outside of a tensor, and where it reads 0; 77: NumPy or a CUDA compiler is not here.
 add_test(NAME outside COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/outside.py $<TARGET_FILE:flashtl>)
 set_tests_properties(outside PROPERTIES LABELS exec SKIP_RETURN_CODE 77)

@@ -68,6 +68,8 @@ class Case:
             return self.lengths[spec[1]] * spec[2]
         if kind == "plus":
             return self.lengths[spec[1]] + spec[2]
+        if kind == "parts":
+            return -(-self.lengths[spec[1]] // spec[2]) + spec[3]
         raise ValueError(kind)
 
     def value(self, e):
@@ -112,6 +114,10 @@ class Case:
             if high < 1 and int(np.prod(shape)):
                 raise Meaningless("an index of an axis without elements")
             v = r.integers(0, max(1, high), shape)
+        elif kind == "distinct":                    # of an axis, each at most once
+            n = shape[-1] if shape else 0
+            places = max(n, self.value(d.fill[1]))
+            v = np.argsort(r.random(shape[:-1] + (places,)), axis=-1)[..., :n]
         elif kind == "starts":                      # never fall, and end within the axis
             high = self.value(d.fill[1])
             v = np.sort(r.integers(0, high + 1, shape), axis=-1)

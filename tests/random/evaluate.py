@@ -38,8 +38,9 @@ class Evaluation(TileValues):
         for d in kernel.declarations:
             if isinstance(d, t.Tensor) and d.output:
                 shape = tuple(int(self.expression(a.length, {}).v) for a in d.axes)
-                self.outputs[d.name] = np.full(shape, 0.0 if d.name in added else np.nan)
-                self.errors[d.name] = np.full(shape, 0.0 if d.name in added else np.inf)
+                begins = d.name in added or d.kept      # with zeros, which `run` has put there
+                self.outputs[d.name] = np.full(shape, 0.0 if begins else np.nan)
+                self.errors[d.name] = np.full(shape, 0.0 if begins else np.inf)
                 if d.name in added:
                     self.mass[d.name], self.additions[d.name] = np.zeros(shape), np.zeros(shape)
 

@@ -139,7 +139,9 @@ class TileStatements:
             return
         type = type or self.weighted({None: 60, "f32": 30, "f16": 10, "bf16": 10, "e4m3": 3, "e5m2": 3, "i8": 3})
         name = self.fresh("out")
-        if plain:
+        if plain and isinstance(axes[0], Space) and len(axes) > 1 and self.keeps.random() < 0.08:
+            self.declare_kept(name, axes[0], matrix, type)
+        elif plain:
             self.declarations.append(Tensor(name, type, self.parallels, matrix, output=True))
             self.stored.append((self.declarations[-1], axes))
         else:
@@ -160,6 +162,26 @@ class TileStatements:
             self.declarations.append(View(name, self.parallels, matrix, base, before + inside))
         self.add(Copy(x, "register", "global", name))
         self.outputs += 1
+
+    def declare_kept(self, name, rows, matrix, type):
+        """An Output whose rows lie where a table says, apart from each other, in pages or not: new ones beside old ones."""
+        base, table, more = f"{name}_all", f"{name}_slots", self.keeps.choice((0, 1, 2, 5))
+        heads = [a for a in self.parallels if self.keeps.random() < 0.5]
+        slot, inner = element(table, *[a.index for a in heads], Name(rows.index)), matrix[1:]
+        place = [Name(a.name) for a in self.parallels]
+        if self.keeps.random() < 0.6:
+            page, pages = self.keeps.choice((1, 4, 16, 16, 64, 24)), f"{name}_pages"
+            self.lengths[pages] = ("parts", rows.length, page, more)
+            stored, room = [axis(f"{name}_page", pages), axis(f"{name}_slot", Number(page))], Name(pages) * Number(page)
+            place += [slot / Number(page), slot % Number(page)]
+        else:
+            self.lengths[f"{name}_room"] = ("plus", rows.length, more)
+            stored, room = [axis(f"{name}_slot", f"{name}_room")], Name(f"{name}_room")
+            place += [slot]
+        self.declarations += [
+            Tensor(table, "i32", heads, [rows.axis], fill=("distinct", room), flat=True),
+            Tensor(base, type, list(self.parallels), stored + inner, output=True, kept=True),
+            View(name, self.parallels, matrix, base, place + [Name(a.name) for a in inner])]
 
     def accumulates(self, x, axes, matrix, plain, type):
         """Whether x is added to what is in memory instead: over an axis before the matrix, or to rows that a table names."""

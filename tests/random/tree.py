@@ -133,6 +133,7 @@ class Tensor:
     where: Expr | None = None
     fill: object = None         # how its elements are drawn: see data.py
     flat: bool = False          # a table: its axes are written without the ;
+    kept: bool = False          # an Output whose elements stay as they were where nothing writes them
 
     def lines(self, indent):
         text = f"{indent}{'Output' if self.output else 'Input '} {self.name}"
@@ -142,6 +143,8 @@ class Tensor:
             text += f" ({', '.join(a.show() for a in self.batch + self.matrix)})"
         elif self.matrix:
             text += " " + show_axes(self.batch, self.matrix)
+        if self.kept:
+            text += " kept"
         if self.where is not None:
             text += f" where {show(self.where)}"
         return [text]

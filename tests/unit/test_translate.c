@@ -1069,7 +1069,7 @@ static void fences_hold_known_values(void **state) {
         {"Compute Cast S and get T\nCompute Exp S and get S", "get", 0, 0},
         {"Compute Cast S and get T", "get", 1, 0},
         {"Compute Cast S and get T", "accumulate", 0, 1},
-        {"Compute Multiply S, scale and get T", "accumulate", 0, 0},
+        {"Compute Multiply S, scale and get T", "accumulate", 0, 1}, /* read, not past the fence */
         {"Compute Multiply S, scale and get S", "accumulate", 0, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
