@@ -1,5 +1,7 @@
 #include "reason/cuts.h"
 
+#include "reason/scalar.h"
+
 #include <stdlib.h>
 
 enum {
@@ -17,7 +19,7 @@ static bool read_comparison(reason *r, const tl_expr *test, comparison *out) {
     if (test->kind != TL_BINARY) return false;
     tl_operator op = test->operator;
     bool is_order = op >= TL_LESS && op <= TL_GREATER_EQUAL;
-    if (!is_order && op != TL_NOT_EQUAL) return false;
+    if ((!is_order && op != TL_NOT_EQUAL) || scalar_names_real(r, test)) return false;
     tl_linear right = linear_of(r, test->right, false);
     *out = (comparison){.sum = linear_of(r, test->left, false),
                         .is_greater = op == TL_GREATER || op == TL_GREATER_EQUAL,

@@ -44,7 +44,7 @@ static bool name_is_real(void *context, const tl_expr *e) {
     tl_tensor t;
     if (tl_find_tensor(n->r->kernel, edit_bare(e->text), &t))
         return tiles_tensor_type(n->r->kernel, e->text) != TL_I32;
-    if (e->kind == TL_ELEMENT || tiles_find(n->tiles, e->text)) return true;
+    if (e->kind == TL_ELEMENT || (n->tiles && tiles_find(n->tiles, e->text))) return true;
     const tl_binding *let = edit_find_let(n->r->kernel, e->text, NULL);
     values_of below = {n->r, n->tiles, n->deep + 1};
     return let &&
@@ -53,6 +53,14 @@ static bool name_is_real(void *context, const tl_expr *e) {
 
 bool scalar_is_real(reason *r, const tiles_list *tiles, const tl_expr *e) {
     return tl_expr_is_real_by(e, name_is_real, &(values_of){r, tiles, 0});
+}
+
+static bool is_no_real_name(void *context, const tl_expr *e) {
+    return (e->kind != TL_NAME && e->kind != TL_ELEMENT) || !name_is_real(context, e);
+}
+
+bool scalar_names_real(reason *r, const tl_expr *e) {
+    return !tl_visit(e, is_no_real_name, &(values_of){r, NULL, 0});
 }
 
 /* --- what it may be ----------------------------------------------------------------------------

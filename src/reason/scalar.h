@@ -11,6 +11,8 @@ bool scalar_is_uniform(reason *r, const tiles_list *tiles, const tl_expr *e);
 holds_value scalar_holds(reason *r, const tiles_tile *tile, const tl_expr *e);
 /* May it be another number than a whole one? Sums of such are rounded as they are written. */
 bool scalar_is_real(reason *r, const tiles_list *tiles, const tl_expr *e);
+/* Does a number take part that is real, and known at launch or later? No loop ends by it. */
+bool scalar_names_real(reason *r, const tl_expr *e);
 /* Surely above 0: literals, sizes, Inputs with `where x > 0`, products, quotients and sums of such.
  */
 bool scalar_is_positive(reason *r, const tl_expr *e);

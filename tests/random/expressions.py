@@ -50,6 +50,17 @@ class Expressions:
         self.declarations.append(Tensor(name, "i32", fill=("integers", low, high)))
         return Name(name)
 
+    def edge(self):
+        """How far an edge is moved: mostly by a whole number. Real ones are exact in f32, so that it is the same place everywhere."""
+        whole = self.whole_number()
+        if self.reals.random() < 0.85:
+            return whole
+        if self.reals.random() < 0.3:
+            return Number(self.reals.choice((0.5, 2.75, 15.5, 40.25)))
+        name = self.fresh("number")
+        self.declarations.append(Tensor(name, "f32", fill=("choice", [0.25, 3.5, -7.25, 16.0, 31.5, -40.75, 100000.5])))
+        return Name(name)
+
     def test(self, axes):
         """A condition on index names of the tile's axes."""
         spaces = [a for a in axes]
@@ -66,7 +77,7 @@ class Expressions:
             if kind == "aligned":
                 return compare(">", kv, q + kv_len - q_len)
             if kind == "shifted":
-                return compare(self.r.choice((">", ">=", "<")), kv, q + self.whole_number())
+                return compare(self.r.choice((">", ">=", "<")), kv, q + self.edge())
             if kind == "window":
                 return compare("<=", kv, q + kv_len - q_len - self.whole_number(1, 90))
             if kind == "blocks":
@@ -92,7 +103,7 @@ class Expressions:
         if kind == "literal":
             return compare(self.r.choice(("<", ">=", ">")), i, Number(self.r.choice((1, 4, 20, 64, 100))))
         if kind == "number":
-            return compare(self.r.choice(("<", ">=", "<=")), i, self.whole_number())
+            return compare(self.r.choice(("<", ">=", "<=")), i, self.edge())
         if kind == "end":
             return compare(">=", i, Name(s.length) - Number(self.r.choice((1, 3, 40))))
         if kind == "table":

@@ -31,6 +31,7 @@ class Builder(Spaces, Expressions, TileStatements, Products, RowPrograms, EightB
         self.rights = random.Random(f"{seed}: the same program with right operands that are computed")
         self.tops = random.Random(f"{seed}: the same program that also says where the largest are")
         self.bytes = random.Random(f"{seed}: the same program with operands of 8 bits")
+        self.reals = random.Random(f"{seed}: the same program with edges that are real numbers")
         self.keeps = random.Random(f"{seed}: the same program with Outputs that are kept")
         self.ends = random.Random(f"{seed}: the same program with numbers past ends") if past_ends else None
         self.edges = random.Random(f"{seed}: the same program with other masks") if edges else None
