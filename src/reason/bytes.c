@@ -12,7 +12,7 @@
  * overflow.
  */
 #include "atom/atom.h"
-#include "reason/place.h"
+#include "reason/narrow.h"
 #include "reason/scalar.h"
 #include "reason/softmax.h"
 
@@ -300,6 +300,7 @@ bool reason_bytes(reason *r) {
         why = "a tile meets sums whose columns are in another order, or is loaded in 16 bits";
     if (why && wanted == NARROW)
         return reason_stuck(r, NULL, "products cannot be of 8 bits: %s", why);
+    if (why && !narrow_may_widen(r, why)) return false;
     if (why) {
         edit_remove_let(r->kernel, STR("products"));
         reason_decide(r, "products", "are of 16 bits, to which 8-bit Inputs widen: %s", why);
