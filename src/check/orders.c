@@ -109,6 +109,7 @@ bool rules_orders(const model *m, diag_list *diags) {
     if (!rules_sketch_orders(m->kernel, diags)) return false;
     for (int r = 0; r < m->role_count; r++)
         for (int i = 0; i < m->roles[r].step_count; i++)
-            if (m->roles[r].steps[i].kind == STEP_COPY) check_copy(&o, m->roles[r].steps[i].statement);
+            if (m->roles[r].steps[i].kind == STEP_COPY)
+                check_copy(&o, m->roles[r].steps[i].statement);
     return !o.failed;
 }

@@ -115,7 +115,9 @@ static operands find_operands(reason *r) {
                        : (str){0};
         const tl_statement *load = tile.length ? edit_load_of(r->kernel, tile) : NULL;
         const tl_statement *input = load ? input_of(r, load->copy.what->text) : NULL;
-        if (!input || !is_byte_float(r, input) || is_listed(&all, input->parameter.name)) continue;
+        if (!input || !is_byte_float(r, input) || input->parameter.is_permuted ||
+            is_listed(&all, input->parameter.name))
+            continue;
         if (!is_plain_matrix(r, &input->parameter.axes) || all.count == REASON_TURNED_MOST ||
             !is_used_across_alone(r, input->parameter.name, tile))
             continue;
@@ -200,8 +202,8 @@ static tl_kernel *turning_kernel(reason *r, const across *a) {
         "Input %.*s %s %s\nOutput %.*s %s %s%s\nlet BN = %d\nlet %.*s %s = %.*s[%.*s]\n"
         "Copy %.*s from global to register\nCopy %.*s from register to global and get %.*s",
         STR_ARGS(a->tensor), word, axes_text(r, own, axes->count, false), STR_ARGS(a->turned), word,
-        turned, a->is_permuted ? " permuted" : "", ROWS_OF_LINES, STR_ARGS(view), turned, STR_ARGS(a->tensor), STR_ARGS(place),
-        STR_ARGS(view), STR_ARGS(view), STR_ARGS(a->turned));
+        turned, a->is_permuted ? " permuted" : "", ROWS_OF_LINES, STR_ARGS(view), turned,
+        STR_ARGS(a->tensor), STR_ARGS(place), STR_ARGS(view), STR_ARGS(view), STR_ARGS(a->turned));
     return kernel;
 }
 

@@ -171,7 +171,7 @@ typedef struct tl_parameter {
     tl_type type;
     tl_axes axes;     /* count 0: a scalar */
     bool is_permuted; /* its last axis is in the order in which accumulators hold it */
-    bool is_kept; /* of an Output: elements that nothing writes stay as they were */
+    bool is_kept;     /* of an Output: elements that nothing writes stay as they were */
     tl_expr *condition;
     tl_symbol *symbol; /* bound */
 } tl_parameter;

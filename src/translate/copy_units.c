@@ -153,8 +153,8 @@ static void put_unit(lines *x, lines_cut cut) {
         return;
     }
     emit_text(x->t, "ftl_store_shared_16%s(%.*s, %.*s);",
-              x->is_permuted ? "_permuted" : lines_suffix(x),
-              STR_ARGS(lines_shared(x, "target")), STR_ARGS(lines_unit(x)));
+              x->is_permuted ? "_permuted" : lines_suffix(x), STR_ARGS(lines_shared(x, "target")),
+              STR_ARGS(lines_unit(x)));
 }
 
 static void take_unit(lines *x, lines_cut cut) {
