@@ -201,21 +201,6 @@ __device__ __forceinline__ bool ftl_any_high(unsigned noted) {
     return __any_sync(0xffffffffu, (noted & 0x80808080u) != 0) != 0;
 }
 
-// Four powers, none below 0, as e4m3: of f16 with the exponents of e4m3, eight less than theirs, three bits after the
-// exponent are kept. Notes whether one becomes 256 or more, or is NaN: then the four are not what they should be.
-__device__ __forceinline__ unsigned ftl_quad_of_powers(float a, float b, float c, float d, unsigned &noted) {
-    unsigned pairs[2] = {ftl_pack_f16(a, b), ftl_pack_f16(c, d)};
-    FTL_UNROLL for (int i = 0; i < 2; i++)
-        asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(pairs[i]) : "r"(pairs[i]), "r"(0x1c001c00u));
-    noted |= (pairs[0] + 0x44404440u) | (pairs[1] + 0x44404440u);
-    return __byte_perm(2 * pairs[0] + 0x00800080u, 2 * pairs[1] + 0x00800080u, 0x7531);
-}
-
-// Has the warp noted one?
-__device__ __forceinline__ bool ftl_any_power_high(unsigned noted) {
-    return __any_sync(0xffffffffu, (noted & 0x80008000u) != 0) != 0;
-}
-
 // What is past the largest number becomes it.
 template <int COUNT> __device__ __forceinline__ void ftl_quads_most(unsigned (&tile)[COUNT][2]) {
     FTL_UNROLL for (int i = 0; i < COUNT * 2; i++) {

@@ -32,35 +32,6 @@ __device__ __forceinline__ void ftl_gather_global_16_bytes(unsigned (&unit)[4], 
         unit[i] = bytes[4 * i] | bytes[4 * i + 1] << 8 | bytes[4 * i + 2] << 16 | bytes[4 * i + 3] << 24;
 }
 
-// The same of rows that lie side by side, four of which are in lanes LANES apart: each reads four columns of all four
-// rows, turns them, and gives three to the others.
-template <int LANES>
-__device__ __forceinline__ void ftl_gather_global_16_bytes_of_four(unsigned (&unit)[4], const unsigned char *source,
-                                                                    long long stride, int left) {
-    const int own = (int)threadIdx.x / LANES & 3;
-    const bool is_odd = own & 1, is_upper = own & 2;
-    unsigned words[4];
-    FTL_UNROLL for (int i = 0; i < 4; i++)
-        words[i] = 4 * own + i < left ? ftl_load_global_4(source - own + (4 * own + i) * stride) : 0;
-    const unsigned a = __byte_perm(words[0], words[1], 0x5140), b = __byte_perm(words[2], words[3], 0x5140);
-    const unsigned c = __byte_perm(words[0], words[1], 0x7362), d = __byte_perm(words[2], words[3], 0x7362);
-    const unsigned rows[4] = {__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632), __byte_perm(c, d, 0x5410),
-                              __byte_perm(c, d, 0x7632)};
-    unsigned pair[2], other[2]; // of this lane's half of the rows: its own columns, and those of the lane two further
-    FTL_UNROLL for (int i = 0; i < 2; i++) {
-        pair[i] = is_upper ? rows[2 + i] : rows[i];
-        other[i] = __shfl_xor_sync(0xffffffffu, is_upper ? rows[i] : rows[2 + i], 2 * LANES);
-    }
-    const unsigned near = __shfl_xor_sync(0xffffffffu, is_odd ? pair[0] : pair[1], LANES);
-    const unsigned far = __shfl_xor_sync(0xffffffffu, is_odd ? other[0] : other[1], LANES);
-    const unsigned here[2] = {is_odd ? near : pair[0], is_odd ? pair[1] : near};
-    const unsigned there[2] = {is_odd ? far : other[0], is_odd ? other[1] : far};
-    FTL_UNROLL for (int i = 0; i < 2; i++) {
-        unit[i] = is_upper ? there[i] : here[i];
-        unit[2 + i] = is_upper ? here[i] : there[i];
-    }
-}
-
 // 8 elements of 16 bits that lie `stride` apart; zeros from `left` on.
 __device__ __forceinline__ void ftl_gather_global_16_halves(unsigned (&unit)[4], const unsigned short *source,
                                                             long long stride, int left) {

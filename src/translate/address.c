@@ -81,9 +81,6 @@ static void end_at_tensor(route *r, const tl_symbol *s, const places *at) {
         bool contiguous = tensor->axes[i].stride_offset < 0;
         str stride = emit_stride(t, tensor, i);
         if (contiguous) r->out->origin_multiple = p->multiple;
-        if (contiguous)
-            r->out->has_quads = p->row == 1 && !p->column && p->start % 4 == 0 &&
-                                tensor->alignment_bytes >= 4 * tl_type_bytes(r->out->type);
         if (value.low != 0 || value.high != 0) {
             r->offset =
                 join(t, r->offset,

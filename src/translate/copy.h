@@ -40,7 +40,6 @@ typedef struct lines {
     bool converts;              /* f32 lines in registers, to a 16-bit tensor */
     bool is_partial;            /* the end of the tensor may be inside a unit */
     bool is_gathered;           /* a unit's elements lie apart in the tensor */
-    int quad_lanes;             /* gathered by fours of rows: lanes from one to the next; else 0 */
     bool is_permuted;           /* from registers: the other side has them in accumulators' order */
     bool is_rolled;             /* a warp that does nothing else: text and registers count more */
     const char *pointer;        /* rolled, by sections: what a section's pointer is called */

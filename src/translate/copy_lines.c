@@ -47,25 +47,6 @@ static void check_units(const lines *x) {
     }
 }
 
-/* Bytes that are gathered come faster four at a time, where four rows side by side are in four
- * lanes that have the same columns. How far apart these lanes are; 0: they are not.
- */
-static int find_quads(const lines *x) {
-    enum { ROWS = 4 };
-    const emit_address *a = &x->address;
-    int lanes = x->columns / x->shape.elements;
-    bool may = x->bytes == 1 && x->is_gathered && a->has_quads && a->row_affine &&
-               !a->is_selected && a->rows_complete && x->is_full && x->shape.across == 1 &&
-               x->shape.row_step % ROWS == 0 && ROWS * lanes <= LAYOUT_LANES;
-    for (int warp = 0; warp < x->t->warps && may; warp++)
-        for (int lane = 0; lane < LAYOUT_LANES; lane++) {
-            layout_point own = layout_own(&x->layout, warp, lane);
-            may &= own.row % ROWS == lane / lanes % ROWS &&
-                   own.column == lane % lanes * x->shape.elements;
-        }
-    return may ? lanes : 0;
-}
-
 /* The global side: where the units are, and how the end of the tensor may cut them. */
 static bool set_global(lines *x, const emit_tile *tile) {
     emit *t = x->t;
@@ -83,7 +64,6 @@ static bool set_global(lines *x, const emit_tile *tile) {
             "only f32 lines in registers change their type, on the way out to 16 bits or 8");
     x->is_gathered = a->column_stride.length > 0;
     x->is_permuted = x->registers && tl_is_permuted(a->symbol);
-    x->quad_lanes = find_quads(x);
     if (!x->is_gathered && !copy_is_aligned(t, x->s, a, x->shape.elements)) return false;
     x->is_partial = !a->columns_complete && a->columns_multiple % x->shape.elements;
     return true;

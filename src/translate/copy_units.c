@@ -51,9 +51,7 @@ static void gather_unit(lines *x, lines_cut cut) {
         left = emit_format(t, "%.*s ? %.*s : 0", STR_ARGS(lines_guard(x)), STR_ARGS(left));
     }
     const char *kind = x->bytes == 1 ? "_bytes" : x->bytes == 2 ? "_halves" : lines_suffix(x);
-    str lanes = x->quad_lanes ? emit_format(t, "_of_four<%d>", x->quad_lanes) : (str){0};
-    emit_text(t, "ftl_gather_global_16%s%.*s(%.*s, %.*s, %.*s, %.*s);", kind, STR_ARGS(lanes),
-              STR_ARGS(lines_unit(x)),
+    emit_text(t, "ftl_gather_global_16%s(%.*s, %.*s, %.*s, %.*s);", kind, STR_ARGS(lines_unit(x)),
               STR_ARGS(lines_pointer(x, "source")), STR_ARGS(x->address.column_stride),
               STR_ARGS(left));
 }

@@ -340,10 +340,7 @@ static void quad(emit *t, const elements_item *x, const elements_mask *m) {
     bool is_coded = elements_has_codes(x), is_lines = x->target->shape.is_lines;
     str low = is_coded ? emit_real(t, operand_value(t, x, 0, 0)) : new_value(t, x, m, 0);
     str high = is_coded ? emit_real(t, operand_value(t, x, 0, 1)) : new_value(t, x, m, 1);
-    str word = is_coded      ? STR("codes")
-               : x->is_quick ? STR("powers")
-                             : str_from(emit_type_word(x->target->type));
-    str noted = x->is_quick ? emit_format(t, ", %s_noted", to) : (str){0};
+    str word = is_coded ? STR("codes") : str_from(emit_type_word(x->target->type));
     str rest = emit_format(t, is_lines ? "%s_rest[0]" : "%s_rest[half]", to);
     str whole = emit_quad(t, x->target);
     emit_open(t, "if (%s %% 2 == 0) {", is_lines ? "half" : "n8");
@@ -354,11 +351,10 @@ static void quad(emit *t, const elements_item *x, const elements_mask *m) {
         emit_text(t, "%.*s = ftl_quad_of_%.*s(%.*s[0], %.*s, %.*s[1], %.*s);", STR_ARGS(whole),
                   STR_ARGS(word), STR_ARGS(rest), STR_ARGS(low), STR_ARGS(rest), STR_ARGS(high));
     } else {
-        emit_text(t, "%.*s = ftl_quad_of_%.*s(%.*s[0], %.*s[1], %.*s, %.*s%.*s);", STR_ARGS(whole),
-                  STR_ARGS(word), STR_ARGS(rest), STR_ARGS(rest), STR_ARGS(low), STR_ARGS(high),
-                  STR_ARGS(noted));
+        emit_text(t, "%.*s = ftl_quad_of_%.*s(%.*s[0], %.*s[1], %.*s, %.*s);", STR_ARGS(whole),
+                  STR_ARGS(word), STR_ARGS(rest), STR_ARGS(rest), STR_ARGS(low), STR_ARGS(high));
     }
-    if (elements_notes_high(t, x) && !x->is_quick && !x->is_again)
+    if (elements_notes_high(t, x))
         emit_text(t, "ftl_note_codes(%s_noted, %.*s);", to, STR_ARGS(whole));
     emit_close(t);
 }

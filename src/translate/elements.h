@@ -22,8 +22,6 @@ typedef struct elements_item {
     bool reduces;
     bool partial; /* reduces: the target keeps each lane's part */
     bool is_done;
-    bool is_quick; /* powers to 8 bits by way of f16: what that has no room for */
-    bool is_again; /* is made again by the unit */
     LIST(emit_read) once; /* elements of tables that are read before the loops, see once.c */
     LIST(once_line) lines;
 } elements_item;

@@ -302,52 +302,10 @@ static void emit_loops(run *r, const int *group, int count, const elements_mask 
 static void settle_high(emit *t, const elements_item *x) {
     const emit_tile *tile = x->target;
     str high = emit_high_name(t, tile);
-    emit_text(t, "%.*s = ftl_any_%s(%.*s_noted);", STR_ARGS(high),
-              x->is_quick ? "power_high" : "high", STR_ARGS(tile->name));
+    emit_text(t, "%.*s = ftl_any_high(%.*s_noted);", STR_ARGS(high), STR_ARGS(tile->name));
     if (elements_has_codes(x))
         emit_text(t, "if (%.*s) ftl_quads_most(%.*s);", STR_ARGS(high), STR_ARGS(tile->name));
     t->coded = tile->symbol;
-}
-
-/* Do the statements leave the same when they are executed twice? */
-static bool may_repeat(const run *r, const int *group, int count) {
-    for (int i = 0; i < count; i++) {
-        const elements_item *x = &r->items[group[i]];
-        if (x->reduces || x->s->compute.target_kind != TL_GET) return false;
-        for (int k = 0; k < x->read_count; k++) {
-            bool is_made = false, is_changed = false;
-            for (int j = 0; j < count; j++) {
-                bool is_written = r->items[group[j]].target == x->reads[k];
-                is_made |= is_written && j < i, is_changed |= is_written && j >= i;
-            }
-            if (is_changed && !is_made) return false;
-        }
-    }
-    return true;
-}
-
-/* The unit that converts to 8 bits is the one that takes powers, and slower: powers below a vote's
- * limit go by way of f16. Where the vote is for one above it, or NaN, all are made again, by the
- * unit.
- */
-static void find_quick(run *r, const int *group, int count) {
-    bool repeats = r->t->is_async && may_repeat(r, group, count);
-    for (int i = 0; i < count; i++) {
-        elements_item *x = &r->items[group[i]];
-        x->is_quick = repeats && elements_notes_high(r->t, x) && !elements_has_codes(x) &&
-                      !x->target->shape.alternates;
-    }
-}
-
-static void make_again(run *r, const int *group, int count, elements_mask *masks) {
-    for (int i = 0; i < count; i++) {
-        elements_item *x = &r->items[group[i]];
-        if (!x->is_quick) continue;
-        emit_open(r->t, "if (%.*s) {", STR_ARGS(emit_high_name(r->t, x->target)));
-        x->is_quick = false, x->is_again = true;
-        emit_loops(r, group, count, masks);
-        emit_close(r->t);
-    }
 }
 
 /* What a group's function is told: its arrays and numbers. */
@@ -433,7 +391,6 @@ static void emit_group(run *r, const int *group, int count) {
     emit_about(t, r->items[group[0]].s);
     elements_mask masks[RUN_MAX];
     bool scoped = false, places = false;
-    find_quick(r, group, count);
     for (int i = 0; i < count; i++) {
         const elements_item *x = &r->items[group[i]];
         places |= elements_use_places(x);
@@ -467,7 +424,6 @@ static void emit_group(run *r, const int *group, int count) {
     emit_loops(r, group, count, masks);
     for (int i = 0; i < count; i++)
         if (elements_notes_high(t, &r->items[group[i]])) settle_high(t, &r->items[group[i]]);
-    make_again(r, group, count, masks);
     for (int i = 0; i < count; i++) {
         const elements_item *x = &r->items[group[i]];
         if (!x->reduces) continue;

@@ -484,7 +484,6 @@ typedef struct emit_address {
     int64_t columns_multiple;             /* columns_left is known to be a multiple of this */
     int64_t origin_multiple; /* elements from a multiple of 16 bytes to column 0; 0: none */
     bool is_selected;        /* a view leaves rows out: emit_selected says which */
-    bool has_quads; /* rows lie side by side, fours of them from multiples of four elements on */
     const tl_symbol *symbol;
     const tl_statement *statement;
 } emit_address;
