@@ -181,7 +181,8 @@ bool reason_bind_alone(reason *r, diag_list *why) {
     r->kernel->next = NULL;
     bool is_bound = tl_bind(&alone, why) && tl_infer_axes(r->kernel, r->memory, why);
     r->kernel->next = next;
-    for (int i = 0; i < placed.items.count; i++) placed.items.items[i].name->text = placed.items.items[i].text;
+    for (int i = 0; i < placed.items.count; i++)
+        placed.items.items[i].name->text = placed.items.items[i].text;
     return is_bound;
 }
 

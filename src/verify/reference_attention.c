@@ -103,8 +103,8 @@ void reference_attention_rows(const reference_attention *p, int64_t first, int64
 
 /* --- weights of 8 bits ------------------------------------------------------------------------ */
 
-/* A weight's rounding, and what the smallest of them lose, which lie in steps of 2^-9. What a sum of
- * products loses: 13 bits are kept of the largest term, or of what is there.
+/* A weight's rounding, and what the smallest of them lose, which lie in steps of 2^-9. What a sum
+ * of products loses: 13 bits are kept of the largest term, or of what is there.
  */
 static const double WEIGHT = 0.026, LEAST_WEIGHT = 0.29 * 0x1p-9, CUT = 0x1p-13;
 /* Weights on the line between powers of two are off by the curve above it, too. */
@@ -179,7 +179,10 @@ void reference_attention_noise(const reference_attention *p, int64_t first, int6
         for (int64_t j = begin; j < end; j++) squares += weights[j] * weights[j] * equal[j];
         to->effective[r] = squares > 0 ? 1 / squares : 0;
         bool is_e4m3 = to->weight == CONVERT_E4M3;
-        double s = to->is_linear ? WEIGHT_LINEAR : is_e4m3 ? WEIGHT : WEIGHT_E5M2, share = s * s + off * off;
+        double s = to->is_linear ? WEIGHT_LINEAR
+                   : is_e4m3     ? WEIGHT
+                                 : WEIGHT_E5M2,
+               share = s * s + off * off;
         double least = (is_e4m3 ? LEAST_WEIGHT : LEAST_E5M2) * most / to->largest;
         double sum = 0;
         for (int64_t j = begin; j < end; j++)
