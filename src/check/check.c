@@ -24,6 +24,7 @@ bool check_code(tl_kernel *kernel, const gpu *target, arena *memory, diag_list *
     if (!rules_shapes(m, diags)) return false;
     bool types_fit = rules_types(m, target, diags), right = types_fit;
     right &= rules_views(kernel, NULL, memory, diags);
+    right &= rules_orders(m, diags);
     right &= layouts_check(memory, m, diags, facts);
     right &= rules_budgets(memory, m, target, diags, facts);
     if (!types_fit) return false; /* who does what, where and when is not clear then */
@@ -60,6 +61,7 @@ bool check_sketch(tl_program *program, const check_lengths *given, diag_list *di
         fits &= tl_infer_axes(k, program->memory, diags);
         if (fits) fits = rules_indices(k, diags);
         if (fits) fits = rules_views(k, given, program->memory, diags);
+        if (fits) fits = rules_sketch_orders(k, diags);
         if (fits) fits = rules_sketch_layouts(k, program->memory, diags);
         if (fits && tl_is_sketch(k)) fits = rules_sketch_loops(k, program->memory, diags);
         if (fits) fits = rules_sketch_softmax(k, diags);

@@ -41,6 +41,9 @@ bool rules_sketch_top(tl_kernel *kernel, diag_list *diags);
 
 /* Spaces, element types, instructions; against the GPU unless 'target' is NULL. */
 bool rules_types(const model *m, const gpu *target, diag_list *diags);
+/* Tensors that are permuted, and tiles: who may name them, and what goes where. */
+bool rules_sketch_orders(tl_kernel *kernel, diag_list *diags);
+bool rules_orders(const model *m, diag_list *diags);
 /* What passes a vote on sums fits into the type that their summands are rounded to. */
 bool rules_votes(const model *m, diag_list *diags);
 /* Warns of sums of 8-bit products that the GPU cuts too short. */

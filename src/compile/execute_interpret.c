@@ -133,6 +133,22 @@ static bool look_up(void *context, const tl_expr *e, tl_value *value) {
     return false;
 }
 
+static bool is_workspace(const tl_statement *s) {
+    return s->kind == TL_OUTPUT && s->parameter.symbol && s->parameter.symbol->is_workspace;
+}
+
+/* A workspace that is permuted is none of the caller's arrays, which have whole units of its last
+ * axis: here it is as long as its axes say, and in their order.
+ */
+static void leave_permuted(interpret_arguments *a, const tl_program *program) {
+    for (const tl_kernel *k = program->first; k; k = k->next)
+        for (const tl_statement *s = k->body.first; s; s = s->next) {
+            bool is_left = is_workspace(s) && s->parameter.is_permuted;
+            interpret_tensor *given = is_left ? find_tensor(a, s->parameter.name) : NULL;
+            if (given) *given = a->tensors.items[--a->tensors.count];
+        }
+}
+
 /* A tensor that kernels pass to one another: dense, in its declared type, or in fp64. */
 static ftl_status make_workspace(ftl_context *context, interpret_arguments *a,
                                  const tl_program *program, const tl_kernel *kernel,
@@ -163,9 +179,7 @@ static ftl_status make_workspace(ftl_context *context, interpret_arguments *a,
 static ftl_status make_workspaces(ftl_context *context, interpret_arguments *a,
                                   const tl_program *program, const tl_kernel *kernel) {
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
-        bool is_workspace =
-            s->kind == TL_OUTPUT && s->parameter.symbol && s->parameter.symbol->is_workspace;
-        if (!is_workspace) continue;
+        if (!is_workspace(s)) continue;
         ftl_status status = FTL_OK;
         if (!find_tensor(a, s->parameter.name))
             status = make_workspace(context, a, program, kernel, &s->parameter);
@@ -237,6 +251,7 @@ static ftl_status interpret(ftl_context *context, void *arguments) {
     tl_program *program = compile_bind(context, a->source);
     if (!program) return compile_verdict(context);
     ftl_status status = take_arguments(context, a);
+    if (!status) leave_permuted(a, program);
     for (tl_kernel *k = program->first; k && !status; k = k->next) {
         if (!tl_infer_axes(k, memory, &context->diags)) return compile_verdict(context);
         if (a->arithmetic >= FTL_ERRORS && !tl_is_sketch(k)) {

@@ -13,6 +13,21 @@ __device__ __forceinline__ void ftl_store_global_16(void *target, const unsigned
                  : "memory");
 }
 
+// 16 elements of 8 bits in the order in which accumulators hold a row: places 4t ... 4t + 3 have 2t, 2t + 1, 8 + 2t
+// and 8 + 2t + 1.
+__device__ __forceinline__ void ftl_permute(unsigned (&permuted)[4], const unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 2; i++) {
+        permuted[2 * i] = __byte_perm(unit[i], unit[i + 2], 0x5410);
+        permuted[2 * i + 1] = __byte_perm(unit[i], unit[i + 2], 0x7632);
+    }
+}
+
+__device__ __forceinline__ void ftl_store_global_16_permuted(void *target, const unsigned (&unit)[4]) {
+    unsigned permuted[4];
+    ftl_permute(permuted, unit);
+    ftl_store_global_16(target, permuted);
+}
+
 __device__ __forceinline__ unsigned ftl_load_global_4(const void *source) {
     unsigned word;
     asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(source) : "memory");
@@ -198,6 +213,12 @@ __device__ __forceinline__ void ftl_load_shared_16_f32(float (&unit)[4], unsigne
                  : "=f"(unit[0]), "=f"(unit[1]), "=f"(unit[2]), "=f"(unit[3])
                  : "r"(source)
                  : "memory");
+}
+
+__device__ __forceinline__ void ftl_store_shared_16_permuted(unsigned target, const unsigned (&unit)[4]) {
+    unsigned permuted[4];
+    ftl_permute(permuted, unit);
+    ftl_store_shared_16(target, permuted);
 }
 
 __device__ __forceinline__ void ftl_store_shared_16_f32(unsigned target, const float (&unit)[4]) {

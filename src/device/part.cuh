@@ -71,6 +71,17 @@ __device__ __forceinline__ void ftl_store_global_16_part_bytes(unsigned char *ta
     }
 }
 
+// The first `left` of 16 elements of 8 bits, and zeros for the others: their places are all over the unit.
+__device__ __forceinline__ void ftl_store_global_16_permuted_part_bytes(void *target, const unsigned (&unit)[4],
+                                                                        int left) {
+    unsigned whole[4];
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
+        const int bits = 8 * (left - 4 * i);
+        whole[i] = bits >= 32 ? unit[i] : bits > 0 ? unit[i] & (1u << bits) - 1 : 0;
+    }
+    ftl_store_global_16_permuted(target, whole);
+}
+
 // Four elements; zeros from `left` on.
 __device__ __forceinline__ void ftl_load_global_16_f32_part(float (&unit)[4], const float *source, int left) {
     FTL_UNROLL for (int i = 0; i < 4; i++) unit[i] = i < left ? ftl_load_global_f32(source + i) : 0;

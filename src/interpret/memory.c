@@ -83,8 +83,14 @@ static void *address(const machine_tensor *t, int64_t offset) {
     return (char *)t->memory.data + offset * (int64_t)convert_bytes(t->memory.format);
 }
 
+/* In which order a workspace has an axis no kernel can see: all of them say the same. */
+static bool is_permuted(const machine_tensor *t) {
+    return tl_is_permuted(t->symbol) && !t->symbol->is_workspace;
+}
+
 static bool is_simple(const machine_tensor *t, const lanes *at, int *ramp) {
     *ramp = -1;
+    if (is_permuted(t)) return false;
     for (int k = 0; k < t->memory.axis_count; k++) {
         if (at[k].kind == LANES_MANY || (at[k].kind == LANES_RAMP && *ramp >= 0)) return false;
         if (at[k].kind == LANES_RAMP) *ramp = k;
@@ -109,14 +115,15 @@ static void read_run(machine *m, machine_tensor *t, const lanes *at, int ramp, i
 /* The offset in memory and in the map of writers; false when the element is outside. */
 static bool locate(machine *m, machine_tensor *t, const lanes *at, int i, int64_t *offset,
                    int64_t *element, diag_range range) {
+    int count = t->memory.axis_count, permuted = is_permuted(t) ? count - 1 : -1;
     *offset = *element = 0;
-    for (int k = 0; k < t->memory.axis_count; k++) {
+    for (int k = 0; k < count; k++) {
         int64_t index = whole(lane(at[k], i)), extent = t->memory.extents[k];
         if (index < 0 || index >= extent) {
             report_outside(m, t->symbol, (outside){k, index, extent}, range);
             return false;
         }
-        *offset += index * t->memory.strides[k];
+        *offset += (k == permuted ? tl_permuted_place(index) : index) * t->memory.strides[k];
         *element = *element * extent + index;
     }
     return true;

@@ -12,7 +12,7 @@
  * overflow.
  */
 #include "atom/atom.h"
-#include "reason/place.h"
+#include "reason/narrow.h"
 #include "reason/scalar.h"
 #include "reason/softmax.h"
 
@@ -163,11 +163,15 @@ static const char *refuse_product(reason *r, tl_statement *s, kinds *all) {
         if (deep > GPU_SHORT_SUM_MOST && type != TL_I8)
             return reason_say(r, "%lld terms are too many for one sum", (long long)deep);
     }
+    bool is_permuted = tiles_is_permuted(r->kernel, right);
+    if (left_type != TL_OPEN && is_permuted != tiles_is_permuted(r->kernel, left))
+        return reason_say(r, "%.*s and %.*s differ in the order of what they contract",
+                          STR_ARGS(left), STR_ARGS(right));
     if (left_type != TL_OPEN) return NULL;
     if (type == TL_I8)
         return reason_say(r, "%.*s is computed: nothing says that whole numbers hold it",
                           STR_ARGS(left));
-    if (s->compute.operands[1].is_transposed)
+    if (s->compute.operands[1].is_transposed && !is_permuted)
         return reason_say(r,
                           "%.*s is computed, and %.*s does not lie across: their elements are in "
                           "other orders",
@@ -300,6 +304,7 @@ bool reason_bytes(reason *r) {
         why = "a tile meets sums whose columns are in another order, or is loaded in 16 bits";
     if (why && wanted == NARROW)
         return reason_stuck(r, NULL, "products cannot be of 8 bits: %s", why);
+    if (why && !narrow_may_widen(r, why)) return false;
     if (why) {
         edit_remove_let(r->kernel, STR("products"));
         reason_decide(r, "products", "are of 16 bits, to which 8-bit Inputs widen: %s", why);

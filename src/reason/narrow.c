@@ -82,10 +82,23 @@ static const char *product_refusal(reason *r, const place_plan *plan, tl_stateme
                           "whose contracted axis is the contiguous one",
                           STR_ARGS(right->tile->name));
     if (!left->tile->from_global) return computed_refusal(r, left, right, s);
+    if (tiles_is_permuted(r->kernel, left->tile->name) !=
+        tiles_is_permuted(r->kernel, right->tile->name))
+        return reason_say(r, "%.*s and %.*s differ in the order of what they contract",
+                          STR_ARGS(left->tile->name), STR_ARGS(right->tile->name));
     if (left->tile->narrow != right->tile->narrow)
         return reason_say(r, "%.*s and %.*s differ in type", STR_ARGS(left->tile->name),
                           STR_ARGS(right->tile->name));
     return NULL;
+}
+
+bool narrow_may_widen(reason *r, const char *why) {
+    str permuted = tiles_permuted_input(r->kernel);
+    return !permuted.length ||
+           reason_stuck(r, NULL,
+                        "%.*s is permuted, an order for products of 8 bits, and here operands "
+                        "would widen to 16: %s",
+                        STR_ARGS(permuted), why);
 }
 
 const char *narrow_refusal(reason *r, const place_plan *plan) {

@@ -15,6 +15,9 @@ bool narrow_are_multiplied(const place_plan *plan);
  */
 const char *narrow_refusal(reason *r, const place_plan *plan);
 
+/* May operands widen, for this reason? Not what is permuted: reports it. */
+bool narrow_may_widen(reason *r, const char *why);
+
 /* Is the tile the target of products that add to it in a loop, so that another one takes their
  * sums before f32 does?
  */

@@ -60,13 +60,14 @@ static void cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
             cast = &casts->items[casts->count - 1];
         }
         bool is_byte = tiles_has_byte_warps(r) && tl_type_bytes(cast->type) == 1; /* by warps */
+        bool stays = is_byte || tiles_is_permuted(r->kernel, edit_operand_name(s, 1));
         if (!is_still_cast(s, from, cast->name))
             reason_before(r, s,
                           "Compute Cast %.*s and get %.*s // rounded to %d bits, same layout\n"
                           "Reshape %.*s from mma_C to mma_A%s // accumulator to left operand: %s\n",
                           STR_ARGS(from), STR_ARGS(cast->name), 8 * tl_type_bytes(cast->type),
-                          STR_ARGS(cast->name), is_byte ? " permuted" : "",
-                          is_byte                          ? "packing alone"
+                          STR_ARGS(cast->name), stays ? " permuted" : "",
+                          stays                            ? "packing alone"
                           : tl_type_bytes(cast->type) == 1 ? "shuffles"
                                                            : "a renaming");
         s->compute.operands[0].value = tl_name_expr(r->memory, cast->name);
@@ -286,6 +287,7 @@ static tl_block shared_allocations(reason *r, place_plan *plan) {
         str text = str_format(r->memory, "Allocate %.*s in shared %s (%s)",
                               STR_ARGS(role->tile->name), tl_type_name(role->tile->storage),
                               tiles_shape_text(r, plan->tiles, role->tile));
+        if (tiles_is_permuted(r->kernel, role->tile->name)) reason_list(r, &text, "", " permuted");
         if (swizzle > 0) reason_list(r, &text, "", " swizzled %d", swizzle);
         reason_append(r, &all, "%.*s // %lld KiB a slot", STR_ARGS(text),
                       (long long)((bytes + 1023) / 1024));

@@ -150,17 +150,39 @@ bool reason_is_made(const reason *r) {
 
 /* --- names ------------------------------------------------------------------------------------ */
 
+typedef struct spelling {
+    tl_expr *name;
+    str text;
+} spelling;
+
+typedef struct spellings {
+    arena *memory;
+    LIST(spelling) items;
+} spellings;
+
+static void note_spelling(void *context, tl_expr *e) {
+    spellings *all = context;
+    if (e->kind != TL_NAME || edit_bare(e->text).length == e->text.length) return;
+    spelling one = {e, e->text};
+    list_push(all->memory, &all->items, one);
+}
+
 /* Of a program the kernels before it are TL Code and those after it still open, so that they need
- * not agree yet.
+ * not agree yet. A reader leaves a place out where a variable has no other; passes go by it.
  */
 bool reason_bind_alone(reason *r, diag_list *why) {
     diag_init(why, r->memory, STR(""), STR(""));
+    spellings placed = {.memory = r->memory};
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        tl_each_expr(s, note_spelling, &placed);
     tl_kernel *next = r->kernel->next;
     tl_program alone = *r->program;
     alone.first = r->kernel, alone.kernel_count = 1;
     r->kernel->next = NULL;
     bool is_bound = tl_bind(&alone, why) && tl_infer_axes(r->kernel, r->memory, why);
     r->kernel->next = next;
+    for (int i = 0; i < placed.items.count; i++)
+        placed.items.items[i].name->text = placed.items.items[i].text;
     return is_bound;
 }
 

@@ -134,6 +134,19 @@ bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy) {
            tl_type_bytes(tiles_tensor_type(kernel, copy->copy.what->text)) == 1;
 }
 
+bool tiles_is_permuted(tl_kernel *kernel, str tile) {
+    tl_tensor t;
+    const tl_statement *load = edit_load_of(kernel, tile);
+    return load && tl_find_tensor(kernel, load->copy.what->text, &t) && !t.view &&
+           t.statement->parameter.is_permuted;
+}
+
+str tiles_permuted_input(const tl_kernel *kernel) {
+    for (const tl_statement *s = kernel->body.first; s; s = s->next)
+        if (s->kind == TL_INPUT && s->parameter.is_permuted) return s->parameter.name;
+    return (str){"", 0};
+}
+
 bool tiles_copy_async(reason *r) {
     return gpu_has(r->target, GPU_FEATURE_cp_async);
 }

@@ -48,6 +48,10 @@ bool tiles_multiplies_bytes(const tl_kernel *kernel);
 bool tiles_has_byte_warps(const reason *r);
 /* Does a Copy bring elements of 8 bits, which widen in registers? */
 bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy);
+/* Does a Copy bring the tile from a tensor that is permuted? */
+bool tiles_is_permuted(tl_kernel *kernel, str tile);
+/* An Input that is; empty: there is none. */
+str tiles_permuted_input(const tl_kernel *kernel);
 /* Do copies into shared memory run on their own? */
 bool tiles_copy_async(reason *r);
 

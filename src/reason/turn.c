@@ -22,6 +22,7 @@ static const double TURN_SHARE = 0.5;
 
 typedef struct across {
     str tensor, turned; /* names: of the Input, and of what it becomes */
+    bool is_permuted;   /* turned, it is in the order of accumulators, which left operands are */
 } across;
 
 typedef struct operands {
@@ -58,6 +59,15 @@ static bool is_used_across_alone(reason *r, str tensor, str tile) {
              edit_mentions(s, tile) != 1))
             return false;
     }
+    return true;
+}
+
+/* Are all left operands of the tile computed? Then they come in the order of accumulators. */
+static bool meets_computed_alone(reason *r, str tile) {
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_product(s) && edit_operand_is(s, 1, tile) &&
+            edit_load_of(r->kernel, edit_operand_name(s, 0)))
+            return false;
     return true;
 }
 
@@ -105,13 +115,15 @@ static operands find_operands(reason *r) {
                        : (str){0};
         const tl_statement *load = tile.length ? edit_load_of(r->kernel, tile) : NULL;
         const tl_statement *input = load ? input_of(r, load->copy.what->text) : NULL;
-        if (!input || !is_byte_float(r, input) || is_listed(&all, input->parameter.name)) continue;
+        if (!input || !is_byte_float(r, input) || input->parameter.is_permuted ||
+            is_listed(&all, input->parameter.name))
+            continue;
         if (!is_plain_matrix(r, &input->parameter.axes) || all.count == REASON_TURNED_MOST ||
             !is_used_across_alone(r, input->parameter.name, tile))
             continue;
         str name = input->parameter.name;
-        all.items[all.count++] =
-            (across){name, fresh_in_program(r, reason_say(r, "%.*s_turned", STR_ARGS(name)))};
+        str turned = fresh_in_program(r, reason_say(r, "%.*s_turned", STR_ARGS(name)));
+        all.items[all.count++] = (across){name, turned, meets_computed_alone(r, tile)};
     }
     return all;
 }
@@ -125,6 +137,7 @@ static void read_turned(reason *r, const across *a) {
     axes->items[axes->count - 1] = axes->items[axes->count - 2];
     axes->items[axes->count - 2] = last;
     input->parameter.name = a->turned;
+    input->parameter.is_permuted = a->is_permuted;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COPY || !str_equal(s->copy.what->text, a->tensor)) continue;
         str tile = edit_target_name(s);
@@ -186,11 +199,11 @@ static tl_kernel *turning_kernel(reason *r, const across *a) {
     kernel->name = fresh_in_program(r, reason_say(r, "turn_%.*s", STR_ARGS(a->tensor)));
     kernel->body = tl_quote(
         r->memory,
-        "Input %.*s %s %s\nOutput %.*s %s %s\nlet BN = %d\nlet %.*s %s = %.*s[%.*s]\n"
+        "Input %.*s %s %s\nOutput %.*s %s %s%s\nlet BN = %d\nlet %.*s %s = %.*s[%.*s]\n"
         "Copy %.*s from global to register\nCopy %.*s from register to global and get %.*s",
         STR_ARGS(a->tensor), word, axes_text(r, own, axes->count, false), STR_ARGS(a->turned), word,
-        turned, ROWS_OF_LINES, STR_ARGS(view), turned, STR_ARGS(a->tensor), STR_ARGS(place),
-        STR_ARGS(view), STR_ARGS(view), STR_ARGS(a->turned));
+        turned, a->is_permuted ? " permuted" : "", ROWS_OF_LINES, STR_ARGS(view), turned,
+        STR_ARGS(a->tensor), STR_ARGS(place), STR_ARGS(view), STR_ARGS(view), STR_ARGS(a->turned));
     return kernel;
 }
 

@@ -196,10 +196,13 @@ static bool allocate(reason *r, weights *w) {
                  w->whole, rows, ONES_ROWS, w->ones, type, ONES_ROWS, keys);
     tl_statement *first = r->kernel->body.first;
     while (first->kind != TL_ROLE) first = first->next;
+    const tl_statement *beside = edit_shared_tile(r->kernel, edit_operand_name(w->product, 1));
+    bool is_permuted = beside && beside->allocate.is_permuted; /* both take one left operand */
     reason_before(r, first,
-                  "Allocate %s in shared %s (%d, %s) swizzled %d // what sums of rows are "
+                  "Allocate %s in shared %s (%d, %s)%s swizzled %d // what sums of rows are "
                   "products with",
-                  w->ones, type, ONES_ROWS, keys, panels_dividing(columns));
+                  w->ones, type, ONES_ROWS, keys, is_permuted ? " permuted" : "",
+                  panels_dividing(columns));
     const str gone[] = {w->l, w->part, w->end};
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
         tl_statement *a = gone[i].length ? allocation_of(w, gone[i]) : NULL;

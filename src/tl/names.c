@@ -135,7 +135,8 @@ static void link_workspace(names_binder *b, const tl_kernel *kernel) {
                 diag_report(b->diags, DIAG_WORKSPACE_KEPT, output->declared, input->name,
                             kernel->name);
             tl_type type = output->parameter->parameter.type;
-            if (same_axes(output->axes, input->axes) && type == input->parameter->parameter.type) {
+            if (same_axes(output->axes, input->axes) && type == input->parameter->parameter.type &&
+                tl_is_permuted(output) == tl_is_permuted(input)) {
                 continue;
             }
             diag_report(b->diags, DIAG_WORKSPACE_DIFFERS, input->declared, input->name, k->name);

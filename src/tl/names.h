@@ -120,6 +120,14 @@ bool tl_is_sum(const tl_kernel *kernel, const tl_symbol *output);
 /* May elements that nothing writes stay as they were: is it `kept`, or only added to? */
 bool tl_may_keep(const tl_kernel *kernel, const tl_symbol *output);
 
+/* Does memory have the tensor's last axis in the order in which accumulators hold it? */
+bool tl_is_permuted(const tl_symbol *tensor);
+/* The place of an element on such an axis: of each 16, 4t ... 4t + 3 have 2t, 2t + 1, 8 + 2t and
+ * 8 + 2t + 1.
+ */
+enum { TL_PERMUTED_UNIT = 16 };
+int64_t tl_permuted_place(int64_t index);
+
 /* The tile that a statement writes besides what it reads: target of Copy and Compute, the operand
  * of Mask, Softmax and Reshape. NULL for the others, and for Copies into global memory.
  */

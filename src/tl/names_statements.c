@@ -247,3 +247,11 @@ bool tl_may_keep(const tl_kernel *kernel, const tl_symbol *output) {
     bool is_kept = output->parameter && output->parameter->parameter.is_kept;
     return is_kept || tl_is_sum(kernel, output);
 }
+
+bool tl_is_permuted(const tl_symbol *tensor) {
+    return tensor->parameter && tensor->parameter->parameter.is_permuted;
+}
+
+int64_t tl_permuted_place(int64_t index) {
+    return (index & -TL_PERMUTED_UNIT) | (index & 6) << 1 | (index & 8) >> 2 | (index & 1);
+}

@@ -15,8 +15,8 @@ static void parse_kept(parser *p, tl_statement *s) {
 }
 
 static void parse_parameter(parser *p, tl_statement *s) {
-    static const char *const words[] = {"kept", "where", "f16", "bf16", "f32",
-                                        "e4m3", "e5m2",  "i8",  "i32",  NULL};
+    static const char *const words[] = {"permuted", "kept", "where", "f16", "bf16", "f32",
+                                        "e4m3",     "e5m2", "i8",    "i32", NULL};
     tl_parameter *parameter = &s->parameter;
     parameter->name = parse_new_name(p, "the parameter's name", &s->name_range);
     while (!p->failed && !parse_at_line_end(p)) {
@@ -24,6 +24,8 @@ static void parse_parameter(parser *p, tl_statement *s) {
             if (parse_clause_is_new(p, parameter->axes.count > 0, "the list of axes")) {
                 parse_axes(p, &parameter->axes);
             }
+        } else if (parse_clause(p, "permuted", parameter->is_permuted)) {
+            parameter->is_permuted = true;
         } else if (parse_at_word(p, "kept")) {
             parse_kept(p, s);
         } else if (parse_clause(p, "where", parameter->condition)) {

@@ -173,6 +173,7 @@ static void print_parameter(const tl_statement *s, text_buffer *out) {
     text_format(out, "%-6s %.*s", tl_statement_word(s->kind), STR_ARGS(parameter->name));
     if (parameter->type != TL_OPEN) text_format(out, " %s", tl_type_name(parameter->type));
     if (parameter->axes.count) print_axes(&parameter->axes, out);
+    if (parameter->is_permuted) text_add_z(out, " permuted");
     if (parameter->is_kept) text_add_z(out, " kept");
     if (parameter->condition) {
         text_add_z(out, " where ");

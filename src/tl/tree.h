@@ -165,12 +165,13 @@ typedef enum tl_statement_kind {
 #undef STATEMENT
 } tl_statement_kind;
 
-/* Input or Output NAME [type] [axes] [kept] [where condition] */
+/* Input or Output NAME [type] [axes] [permuted] [kept] [where condition] */
 typedef struct tl_parameter {
     str name;
     tl_type type;
-    tl_axes axes; /* count 0: a scalar */
-    bool is_kept; /* of an Output: elements that nothing writes stay as they were */
+    tl_axes axes;     /* count 0: a scalar */
+    bool is_permuted; /* its last axis is in the order in which accumulators hold it */
+    bool is_kept;     /* of an Output: elements that nothing writes stay as they were */
     tl_expr *condition;
     tl_symbol *symbol; /* bound */
 } tl_parameter;

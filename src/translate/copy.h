@@ -40,6 +40,7 @@ typedef struct lines {
     bool converts;              /* f32 lines in registers, to a 16-bit tensor */
     bool is_partial;            /* the end of the tensor may be inside a unit */
     bool is_gathered;           /* a unit's elements lie apart in the tensor */
+    bool is_permuted;           /* from registers: the other side has them in accumulators' order */
     bool is_rolled;             /* a warp that does nothing else: text and registers count more */
     const char *pointer;        /* rolled, by sections: what a section's pointer is called */
     const emit_tile *registers; /* or NULL: units pass through */

@@ -63,6 +63,7 @@ static bool set_global(lines *x, const emit_tile *tile) {
             t, x->s,
             "only f32 lines in registers change their type, on the way out to 16 bits or 8");
     x->is_gathered = a->column_stride.length > 0;
+    x->is_permuted = x->registers && tl_is_permuted(a->symbol);
     if (!x->is_gathered && !copy_is_aligned(t, x->s, a, x->shape.elements)) return false;
     x->is_partial = !a->columns_complete && a->columns_multiple % x->shape.elements;
     return true;
@@ -88,6 +89,7 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
         layout_fit fit = access_copy_make(&x->layout, &shared->store, 16, &x->access);
         bool widens = x->bytes == 1 && tl_type_bytes(shared->type) == 2;
         x->widens_to = widens ? shared : NULL;
+        x->is_permuted = registers && shared->tile->allocation->allocate.is_permuted;
         if (fit.status != LAYOUT_OK || x->access.bytes != 16 ||
             (shared->type != tile->type && !widens))
             return copy_refuse(t, s, "its two sides do not share 16-byte units");

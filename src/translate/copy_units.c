@@ -65,6 +65,7 @@ static bool adds(const lines *x) {
 /* The wrapper that takes a unit to global memory; '_part' and 'elements' make it one for a part. */
 static str wrapper(lines *x) {
     if (adds(x)) return STR("ftl_add_global_16_f32");
+    if (x->is_permuted) return STR("ftl_store_global_16_permuted");
     if (x->converts)
         return emit_format(x->t, "ftl_store_global_%d_%s", 4 * tl_type_bytes(x->address.type),
                            emit_type_word(x->address.type));
@@ -151,8 +152,9 @@ static void put_unit(lines *x, lines_cut cut) {
         put_wide_unit(x);
         return;
     }
-    emit_text(x->t, "ftl_store_shared_16%s(%.*s, %.*s);", lines_suffix(x),
-              STR_ARGS(lines_shared(x, "target")), STR_ARGS(lines_unit(x)));
+    emit_text(x->t, "ftl_store_shared_16%s(%.*s, %.*s);",
+              x->is_permuted ? "_permuted" : lines_suffix(x), STR_ARGS(lines_shared(x, "target")),
+              STR_ARGS(lines_unit(x)));
 }
 
 static void take_unit(lines *x, lines_cut cut) {

@@ -1,6 +1,8 @@
 /* What comes in: the plan, the struct of parameters, and the lines that open the kernel. */
 #include "translate/walk.h"
 
+#include "tl/boxes.h"
+
 #include <limits.h>
 #include <string.h>
 
@@ -63,13 +65,27 @@ static void plan_sizes(emit *t) {
     t->plan->sizes = sizes.items, t->plan->size_count = sizes.count;
 }
 
+/* How long memory has the axis: a workspace that is permuted has whole units of it. */
+static const tl_expr *length_in_memory(emit *t, const tl_statement *s, int axis) {
+    const tl_axes *axes = &s->parameter.axes;
+    const tl_expr *extent = axes->items[axis].extent;
+    bool is_whole = axis < axes->count - 1 || !tl_is_permuted(s->parameter.symbol) ||
+                    !s->parameter.symbol->is_workspace ||
+                    tl_is_multiple(t->kernel, extent, TL_PERMUTED_UNIT);
+    if (is_whole) return extent;
+    const tl_expr *unit = tl_new_integer(t->memory, TL_PERMUTED_UNIT);
+    tl_expr *units = tl_new_binary(t->memory, TL_OVER, extent, unit);
+    units->division = TL_DIVIDE_UP;
+    return tl_new_binary(t->memory, TL_TIMES, units, unit);
+}
+
 static void plan_axes(emit *t, const tl_statement *s, ftl_plan_tensor *tensor, bool lines) {
     const tl_axes *axes = &s->parameter.axes;
     tensor->axis_count = axes->count;
     for (int i = 0; i < axes->count; i++) {
         ftl_plan_axis *axis = &tensor->axes[i];
         axis->name = str_copy_z(t->memory, emit_axis_name(t, axes, i));
-        const tl_expr *e = axes->items[i].extent;
+        const tl_expr *e = length_in_memory(t, s, i);
         bool is_size = e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_SIZE;
         axis->size = is_size ? emit_size_index(t->plan, e->symbol->name) : -1;
         if (!emit_formula(t, e, &axis->extent)) {

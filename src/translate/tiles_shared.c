@@ -18,9 +18,6 @@ void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
                               s->allocate.by_columns, 0, &tile->store);
         if (emit_misfits(t, s->range, tile, fit)) return;
     }
-    if (s->allocate.is_permuted) {
-        emit_unsupported(t, s->range, tile->name, "no Copy fills a permuted tile yet");
-    }
     if (tile->bound->uses_mbarrier && !gpu_has(t->gpu, GPU_FEATURE_mbarrier)) {
         emit_unsupported(t, s->range, tile->name, "this GPU has no mbarrier");
     }

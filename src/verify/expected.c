@@ -95,7 +95,9 @@ typedef struct attention_work {
     convert_format model;
     int64_t step;          /* every how many blocks of rows one is computed */
     bool is_noisy;         /* weights have 8 bits, */
-    convert_format weight; /* those of this type */
+    convert_format weight; /* those of this type, */
+    bool is_linear;        /* on the line between powers of two, */
+    double largest_weight; /* raised so far */
     arena *memory;
 } attention_work;
 
@@ -111,7 +113,7 @@ static void attention_rows(const attention_work *w, const reference_attention *p
     double *lse = w->lse ? w->lse->values + lse_at : NULL;
     reference_attention_rows(p, first, rows, CONVERT_F64, w->o->values + at, lse, w->memory);
     if (w->is_noisy) {
-        reference_noise to = {w->weight, w->o->errors + at,
+        reference_noise to = {w->weight, w->is_linear, w->largest_weight, w->o->errors + at,
                               w->o->effective + matrix * p->q_len + first};
         reference_attention_noise(p, first, rows, &to, w->memory);
     } else {
@@ -158,6 +160,7 @@ static void attention(const case_data *data, double flops_most, arena *memory, e
     narrow kind = narrow_of(data->program);
     w.is_noisy = kind.weights;
     w.weight = kind.has_e5m2 ? CONVERT_E5M2 : CONVERT_E4M3;
+    w.is_linear = kind.is_linear, w.largest_weight = kind.largest_weight;
     if (w.is_noisy) {
         w.o->is_noise = true;
         w.o->errors = arena_array(memory, double, w.o->of->rows *w.o->of->columns + 1);

@@ -36,6 +36,8 @@ typedef struct reference_attention {
  */
 typedef struct reference_noise {
     convert_format weight; /* their type */
+    bool is_linear;        /* on the line between powers of two */
+    double largest;        /* what a row's largest is raised to, at least */
     double *noise, *effective;
 } reference_noise;
 

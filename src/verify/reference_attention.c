@@ -103,16 +103,18 @@ void reference_attention_rows(const reference_attention *p, int64_t first, int64
 
 /* --- weights of 8 bits ------------------------------------------------------------------------ */
 
-/* A weight's rounding, and what the smallest of them lose: steps of 2^-9 where the largest is 2^8.
- * What a sum of products loses: 13 bits are kept of the largest term, or of what is there.
+/* A weight's rounding, and what the smallest of them lose, which lie in steps of 2^-9. What a sum
+ * of products loses: 13 bits are kept of the largest term, or of what is there.
  */
-static const double WEIGHT = 0.026, LEAST_WEIGHT = 0.29 * 0x1p-17, CUT = 0x1p-13;
+static const double WEIGHT = 0.026, LEAST_WEIGHT = 0.29 * 0x1p-9, CUT = 0x1p-13;
+/* Weights on the line between powers of two are off by the curve above it, too. */
+static const double WEIGHT_LINEAR = 0.0315;
 /* Of e5m2: a bit less, and a smaller step. */
-static const double WEIGHT_E5M2 = 0.052, LEAST_E5M2 = 0.29 * 0x1p-24;
+static const double WEIGHT_E5M2 = 0.052, LEAST_E5M2 = 0.29 * 0x1p-16;
 /* The weights of equal or close scores fall into one step, and are off alike: so far from all else
  * that it is no chance, the error of weights rounded once says what is.
  */
-static const double NO_CHANCE = 4, LARGEST_WEIGHT = 256;
+static const double NO_CHANCE = 4;
 
 /* Scores of one row to its weights. Returns what scores are off by. */
 static double one_row(const reference_attention *p, int64_t i, int64_t begin, int64_t end,
@@ -177,11 +179,14 @@ void reference_attention_noise(const reference_attention *p, int64_t first, int6
         for (int64_t j = begin; j < end; j++) squares += weights[j] * weights[j] * equal[j];
         to->effective[r] = squares > 0 ? 1 / squares : 0;
         bool is_e4m3 = to->weight == CONVERT_E4M3;
-        double s = is_e4m3 ? WEIGHT : WEIGHT_E5M2, share = s * s + off * off;
-        double least = (is_e4m3 ? LEAST_WEIGHT : LEAST_E5M2) * most;
+        double s = to->is_linear ? WEIGHT_LINEAR
+                   : is_e4m3     ? WEIGHT
+                                 : WEIGHT_E5M2,
+               share = s * s + off * off;
+        double least = (is_e4m3 ? LEAST_WEIGHT : LEAST_E5M2) * most / to->largest;
         double sum = 0;
         for (int64_t j = begin; j < end; j++)
-            sum += rounded[j] = convert_round(to->weight, weights[j] / most * LARGEST_WEIGHT);
+            sum += rounded[j] = convert_round(to->weight, weights[j] / most * to->largest);
         double terms = (double)(end - begin < SUMMED ? end - begin : SUMMED);
         for (int64_t e = 0; e < p->dv; e++) {
             double own = 0, flat = 0, result = 0, largest = 0, once = 0;

@@ -413,11 +413,23 @@ static const row rows[] = {
     {BYTES,
      DIAG_LAYOUT_ACROSS,
      "the right operand V_shared lies across",
-     {{"V in shared e4m3 (BN, dv) swizzled 64", "V in shared e4m3 (BN, dv) permuted swizzled 64"}}},
+     {{"V in shared e4m3 (BN, dv) swizzled 64", "V in shared e4m3 (BN, dv) permuted swizzled 64"},
+      {"V e4m3 (kv in kv_len, dv)", "V e4m3 (kv in kv_len, dv) permuted"}}},
     {BYTES,
      DIAG_LAYOUT_ORDER,
      "Q_shared holds it as it is, K_shared holds it permuted",
-     {{"K in shared e4m3 (BN, d) swizzled 64", "K in shared e4m3 (BN, d) permuted swizzled 64"}}},
+     {{"K in shared e4m3 (BN, d) swizzled 64", "K in shared e4m3 (BN, d) permuted swizzled 64"},
+      {"K e4m3 (kv in kv_len, d)", "K e4m3 (kv in kv_len, d) permuted"}}},
+    {BYTES,
+     DIAG_ORDER_COPY,
+     "K is permuted: its elements go to a tile in shared memory that is `permuted`, too",
+     {{"K e4m3 (kv in kv_len, d)", "K e4m3 (kv in kv_len, d) permuted"}}},
+    {BYTES,
+     DIAG_ORDER_TILE,
+     "K is permuted: a Copy from a tensor that is `permuted`, too",
+     {{"K in shared e4m3 (BN, d) swizzled 64", "K in shared e4m3 (BN, d) permuted swizzled 64"},
+      {"Q in shared e4m3 (BM, d) swizzled 64", "Q in shared e4m3 (BM, d) permuted swizzled 64"},
+      {"Q e4m3 (q in q_len, d)", "Q e4m3 (q in q_len, d) permuted"}}},
     {BYTES,
      DIAG_LAYOUT_BYTES_MOVE,
      "between mma_C and mma_A; mma_A permuted is packing alone",
@@ -781,8 +793,10 @@ static void rules(void **state) {
         [DIAG_TOO_MANY] = true,                                          /* test_check.c */
         [DIAG_SKETCH_TOP_PLACES] = true,  [DIAG_SKETCH_TOP_LOOP] = true, /* row_top.tl */
         [DIAG_SKETCH_TOP_STATE] = true,   [DIAG_SKETCH_LOST_INFINITY] = true,
-        [DIAG_SKETCH_MASKED] = true,     /* infinity.tl */
-        [DIAG_SKETCH_FAR_SCORES] = true, /* far_scores.tl */
+        [DIAG_SKETCH_MASKED] = true,                                  /* infinity.tl */
+        [DIAG_SKETCH_FAR_SCORES] = true,                              /* far_scores.tl */
+        [DIAG_ORDER_TENSOR] = true,       [DIAG_ORDER_LENGTH] = true, /* orders.tl */
+        [DIAG_ORDER_ELEMENT] = true,      [DIAG_ORDER_PLACE] = true,
     };
     int wrong = 0;
     for (int i = 0; i < ROW_COUNT; i++) wrong += !row_is_right(&rows[i], seen);

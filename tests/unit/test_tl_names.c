@@ -338,7 +338,12 @@ static void names_that_are_wrong(void **state) {
                  "two kernels are called 'a'", NULL);
     assert_error("Output O f32 (i in n, j in m)\nkernel b\nInput O f16 (i in n, j in m)\n",
                  DIAG_WORKSPACE_DIFFERS,
-                 "'O' differs in type or axes from the Output of kernel 'unnamed'", NULL);
+                 "'O' differs in type, axes or their order from the Output of kernel 'unnamed'",
+                 NULL);
+    assert_error(
+        "Output O e4m3 (i in n, j in m) permuted\nkernel b\nInput O e4m3 (i in n, j in m)\n",
+        DIAG_WORKSPACE_DIFFERS,
+        "'O' differs in type, axes or their order from the Output of kernel 'unnamed'", NULL);
     assert_error("Output O f32 (i in n, j in m) kept\nkernel b\nInput O f32 (i in n, j in m)\n",
                  DIAG_WORKSPACE_KEPT,
                  "'O' is kept, and kernel 'b' reads it: a workspace holds nothing to keep", NULL);

@@ -181,10 +181,6 @@ static const row rows[] = {
      "an asynchronous product reads tiles swizzled 32, 64 or 128",
      {{"K in shared f16 (BN, d) swizzled 128", "K in shared f16 (BN, d)"}}},
     /* tiles and roles */
-    {WARPS,
-     "no Copy fills a permuted tile yet",
-     {{"K in shared f16 (BN, d) swizzled 128", "K in shared f16 (BN, d) permuted swizzled 128"},
-      {"Q in shared f16 (BM, d) swizzled 128", "Q in shared f16 (BM, d) permuted swizzled 128"}}},
     {WARPS, "a ring in registers is of matrices", {{"as mma_C", "as mma_C stages 2"}}},
     {WARPGROUP,
      "registers of a role are a multiple of 8 from 24 to 256",

@@ -23,7 +23,15 @@ typedef enum noisy_fault {
     NEVER_MOVED,  /* sums keep 13 bits, and no f32 takes them over */
     MOVED,        /* with each block */
     SCALED,       /* by 2 %: a factor of V */
+    LINEAR,       /* on the line between powers of two, as that form has them */
 } noisy_fault;
+
+/* A code of e4m3 is nearly linear in the logarithm: decision 022. */
+static double on_the_line(double weight) {
+    double code = rint(8 * (log2(weight) + 7) - 0.344);
+    if (code < 8) return fmax(code, 0) * 0x1p-9;
+    return ldexp(1 + fmod(code, 8) / 8, (int)(code / 8) - 7);
+}
 
 /* To zero, so many bits below the larger exponent: what a sum of products keeps. */
 static double kept(double x, double top) {
@@ -42,7 +50,8 @@ static double add_group(double sum, const double terms[16]) {
     return kept(all, all);
 }
 
-static void noisy_row(const reference_attention *p, int64_t row, noisy_fault fault, double *out) {
+static void noisy_row(const reference_attention *p, int64_t row, noisy_fault fault, double largest,
+                      double *out) {
     static double score[NOISY_KEYS], sum[NOISY_D + 1], part[NOISY_D + 1], weight[NOISY_KEYS];
     double most = -INFINITY;
     for (int64_t j = 0; j < p->kv_len; j++) {
@@ -50,8 +59,11 @@ static void noisy_row(const reference_attention *p, int64_t row, noisy_fault fau
         for (int64_t x = 0; x < p->d; x++) score[j] += p->q[row * p->d + x] * p->k[j * p->d + x];
         score[j] *= p->scale, most = fmax(most, score[j]);
     }
-    for (int64_t j = 0; j < p->kv_len; j++)
-        weight[j] = convert_round(CONVERT_E4M3, 256 * exp(score[j] - most));
+    for (int64_t j = 0; j < p->kv_len; j++) {
+        weight[j] = largest * exp(score[j] - most);
+        weight[j] =
+            fault == LINEAR ? on_the_line(weight[j]) : convert_round(CONVERT_E4M3, weight[j]);
+    }
     for (int64_t j = 4096; fault == TILE_DROPPED && j < 4096 + 64; j++) weight[j] = 0;
     memset(sum, 0, sizeof sum), memset(part, 0, sizeof part);
     bool cuts = fault == NEVER_MOVED || fault == MOVED;
@@ -76,7 +88,10 @@ static void noisy_row(const reference_attention *p, int64_t row, noisy_fault fau
         out[e] = (sum[e] + part[e]) / rest * (fault == SCALED ? 1.02 : 1);
 }
 
-static bool noisy_passes(arena *memory, noisy_fault fault, double mean, bool is_ones) {
+/* 'largest': what the kernel raises a row's largest weight to; 'known': what the judge knows of it.
+ */
+static bool noisy_passes(arena *memory, noisy_fault fault, double mean, bool is_ones,
+                         double largest, double known) {
     double *q = arena_array(memory, double, NOISY_ROWS *NOISY_D);
     double *k = arena_array(memory, double, NOISY_KEYS *NOISY_D);
     double *v = arena_array(memory, double, NOISY_KEYS *NOISY_D);
@@ -104,11 +119,15 @@ static bool noisy_passes(arena *memory, noisy_fault fault, double mean, bool is_
                        .effective = arena_array(memory, double, NOISY_ROWS),
                        .state = arena_array(memory, uint8_t, COUNT),
                        .is_noise = true};
-    reference_noise to = {CONVERT_E4M3, wanted.errors, wanted.effective};
+    reference_noise to = {.weight = CONVERT_E4M3,
+                          .is_linear = fault == LINEAR,
+                          .largest = known,
+                          .noise = wanted.errors,
+                          .effective = wanted.effective};
     reference_attention_rows(&p, 0, NOISY_ROWS, CONVERT_F64, wanted.values, NULL, memory);
     reference_attention_noise(&p, 0, NOISY_ROWS, &to, memory);
     memset(wanted.state, EXPECTED_KNOWN, COUNT);
-    for (int64_t r = 0; r < NOISY_ROWS; r++) noisy_row(&p, r, fault, got + r * NOISY_D);
+    for (int64_t r = 0; r < NOISY_ROWS; r++) noisy_row(&p, r, fault, largest, got + r * NOISY_D);
     convert_round_all(CONVERT_F16, got, COUNT);
     judged output = {.expected = &wanted, .got = got, .tolerance = 1e-3};
     judgement j;
@@ -132,14 +151,25 @@ static void weights_of_eight_bits_are_judged_by_their_noise(void **state) {
         {TILE_DROPPED, 0, true, true}, /* both sums leave them out: other values have to tell */
         {EXCHANGED, 0, false, false},    {NEVER_MOVED, 1, false, false},
         {NEVER_MOVED, 0, true, false},   {SCALED, 1, false, false},
+        {LINEAR, 0, false, true},        {LINEAR, 1, false, true},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    static const double raised[] = {256, 8}; /* with each block; below a vote */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows * 2; i++) {
         arena_mark mark = arena_here(memory);
-        bool passes = noisy_passes(memory, rows[i].fault, rows[i].mean, rows[i].is_ones);
-        if (passes != rows[i].is_right)
-            fail_msg("row %d %s", (int)i, passes ? "passes" : "is refused");
+        double largest = raised[i % 2];
+        const noisy_fault fault = rows[i / 2].fault;
+        bool passes =
+            noisy_passes(memory, fault, rows[i / 2].mean, rows[i / 2].is_ones, largest, largest);
+        if (passes != rows[i / 2].is_right)
+            fail_msg("row %d, raised to %g, %s", (int)(i / 2), largest,
+                     passes ? "passes" : "is refused");
         arena_reset(memory, mark);
     }
+}
+
+/* Weights that are raised less than is known lose more of the small ones than noise explains. */
+static void how_far_weights_are_raised_is_judged(void **state) {
+    assert_false(noisy_passes(*state, ROUNDED, 0, false, 0.25, 256));
 }
 
 int main(void) {
@@ -147,6 +177,7 @@ int main(void) {
     arena_init(&memory, 256 << 20);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(weights_of_eight_bits_are_judged_by_their_noise, &memory),
+        cmocka_unit_test_prestate(how_far_weights_are_raised_is_judged, &memory),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_done(&memory);
