@@ -369,8 +369,13 @@ static void add_prelude(text_buffer *out) {
         "enum { PLAN_ITEMS_MAX = %d };\n"
         "#define number_print snprintf\n#define number_print_list vsnprintf\n"
         "#define ftl_plan_check(plan, why) ((void)(plan), (void)(why), true)\n"
+        "typedef void kept; /* of formulas: each launch computes them */\n"
+        "#define kept_new(count, key_words, result_words) NULL\n"
+        "#define kept_find(table, key, result) false\n"
+        "#define kept_put(table, key, result) ((void)0)\n"
         "static bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments,\n"
-        "                                 ftl_launch *launch, char why[FTL_WHY_BYTES]);\n\n",
+        "                                 kept *numbers, ftl_launch *launch,\n"
+        "                                 char why[FTL_WHY_BYTES]);\n\n",
         PLAN_ITEMS_MAX);
 }
 

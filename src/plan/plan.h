@@ -2,17 +2,25 @@
 #ifndef FLASHTL_PLAN_PLAN_H
 #define FLASHTL_PLAN_PLAN_H
 
+#include "base/kept.h"
+
 #include "flashtl/context.h"
 #include "flashtl/plan.h"
 
 /* Of C: what may be the name of a header's functions and of an entry. */
 bool plan_is_identifier(const char *name);
 
-/* ftl_plan_resolve for a plan that ftl_plan_check has taken and that has not changed since: what
- * every launch of a loaded module needs, without looking at the whole plan again.
+/* What a plan's formulas give, by the sizes and scalars that they are computed from: launches
+ * repeat these, and the formulas take longer than all else. NULL without memory.
  */
-bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
-                          char why[FTL_WHY_BYTES]);
+kept *plan_numbers_new(const ftl_plan *plan);
+
+/* ftl_plan_resolve for a plan that ftl_plan_check has taken and that has not changed since: what
+ * every launch of a loaded module needs, without looking at the whole plan again. numbers: of this
+ * plan, or NULL.
+ */
+bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments, kept *numbers,
+                          ftl_launch *launch, char why[FTL_WHY_BYTES]);
 
 /* ftl_plan_read with its status: OK, INVALID_ARGUMENT, NO_MEMORY. */
 ftl_status plan_read_json(const char *json, size_t length, char why[FTL_WHY_BYTES], ftl_plan **out);
