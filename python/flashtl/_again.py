@@ -1,8 +1,8 @@
-"""Calls on PyTorch's tensors on a GPU, once more: a call like one before differs in addresses alone, and an operator in C makes it.
+"""Calls on PyTorch's tensors on a GPU, once more: a call like one before differs in addresses alone, and C makes it.
 
-What a call was asked for (its options) has a number; what its tensors are (types, devices, extents, strides) the operator sees itself
-(again.h). While a first call runs, what it launches is noted; then the operator learns it. What the operator gives nothing for is done by
-Python as ever, which says what is wrong. Where PyTorch lacks what the operator needs (before 2.7 or so), all calls are."""
+What a call was asked for (its options) has a number; what its tensors are (types, devices, extents, strides) C sees itself (again.h).
+While a first call runs, what it launches is noted; then C learns it. What C gives nothing for is done by Python as ever, which says what
+is wrong. C is reached as a function of Python, or with PyTorch before 2.10 by an operator; before 2.7 or so Python makes all calls."""
 import contextlib
 import ctypes as c
 import os
@@ -18,7 +18,7 @@ ATTENTION, VARLEN, DECODE, MLA, MODULE = range(5)
 KINDS = {_c.ftl_attention: ATTENTION, _c.ftl_varlen: VARLEN, _c.ftl_decode: DECODE, _c.ftl_mla: MLA}
 
 numbers = {}  # of options
-operators = {}  # by how many tensors they take; empty until the first call on a GPU
+operators = {}  # by how many tensors they take, where there is no function
 lock = threading.Lock()
 
 
@@ -37,8 +37,15 @@ def present(*arrays):
     return tuple([one for one in arrays if one is not None]), tuple([one is None for one in arrays])
 
 
-def again(options, tensors, total_keys=None):
+def unknown(options, tensors, total_keys=None):
     """(o, lse) of a call like one before, with None for what that did not make; None where there was none, or it is not to be repeated."""
+    return None
+
+
+again = unknown  # until the first call on a GPU; then C's function, or
+
+
+def again_by_operator(options, tensors, total_keys=None):
     operator = operators.get(len(tensors))
     if operator is None:
         return None
@@ -125,11 +132,13 @@ def learning(options, tensors):
         yield Learned()
         return
     made, thread.notes = Learned(), Notes()
+    _library.lib.flashtl_again_note(True)
     try:
         yield made
         notes = thread.notes
     finally:
         thread.notes = None
+        _library.lib.flashtl_again_note(False)
     if made.results:
         learn(options, tensors, made.results, notes)
 
@@ -171,10 +180,9 @@ def learn(options, tensors, results, notes):
                 numbers[options] = state["next"]
         except TypeError:
             return
-        number = numbers[options]
     if _library.lib.flashtl_again_learn(c.byref(call)):
         try:
-            operators[len(tensors)](*tensors, number, 0)
+            again(options, tensors)
         finally:
             _library.lib.flashtl_again_learn(None)
 
@@ -225,30 +233,66 @@ def schema(count):
 
 
 def register(torch):
-    """Whether the operators are there."""
+    """Whether C makes calls again."""
+    global again
     with lock:
-        if not operators and not state["is_refused"]:
-            state["is_refused"] = not register_once(torch, state["device"].upper())
-        return bool(operators)
+        if again is unknown and not state["is_refused"]:
+            again = function_of(torch) or operators_of(torch, state["device"].upper()) or unknown
+            state["is_refused"] = again is unknown
+    return again is not unknown
 
 
-def register_once(torch, key):
+def libraries_of(torch):
+    """Those in which PyTorch's C functions are, and Python's."""
     folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    opened = [c.CDLL(os.path.join(folder, f"libtorch_{name}.so"), os.RTLD_NOLOAD | os.RTLD_LAZY) for name in ("cpu", "cuda", "python")]
+    return (c.c_void_p * 4)(*(one._handle for one in opened), c.pythonapi._handle)
+
+
+class MethodDefinition(c.Structure):  # PyMethodDef
+    _fields_ = [("name", c.c_char_p), ("function", c.c_void_p), ("flags", c.c_int), ("text", c.c_char_p)]
+
+
+METH_FASTCALL = 0x80
+
+
+def function_of(torch):
+    """The function in C, or None where PyTorch or Python lack what it needs."""
     try:
-        opened = [c.CDLL(os.path.join(folder, f"libtorch_{name}.so"), os.RTLD_NOLOAD | os.RTLD_LAZY) for name in ("cpu", "cuda")]
-        library = torch.library.Library("flashtl", "FRAGMENT")
+        libraries, exchange = libraries_of(torch), torch.Tensor.__dlpack_c_exchange_api__
+        objects = _c.again_objects(numbers, torch.Tensor, torch.nn.Parameter, torch.Tensor.is_neg, torch._C._len_torch_dispatch_stack,
+                                   torch._C._are_functorch_transforms_active, torch.autograd.forward_ad, "_current_level",
+                                   "requires_grad", int, None, False)
+        make = c.pythonapi.PyCFunction_NewEx
     except (OSError, AttributeError):
-        return False
+        return None
+    find = c.PyDLL(None, handle=_library.lib._handle).flashtl_again_function  # which asks Python, and so keeps its lock
+    find.restype, find.argtypes = c.c_void_p, [c.c_void_p, c.c_int32, c.py_object, c.c_void_p]
+    place = find(libraries, len(libraries), exchange, c.byref(objects))
+    if not place:
+        return None
+    method = MethodDefinition(b"again", place, METH_FASTCALL, None)
+    state["library"] = objects, method  # they last as long as the function does
+    make.restype, make.argtypes = c.py_object, [c.c_void_p, c.c_void_p, c.c_void_p]
+    return make(c.addressof(method), None, None)
+
+
+def operators_of(torch, key):
+    """again_by_operator, or None where PyTorch lacks what the operators need."""
+    try:
+        libraries, library = libraries_of(torch), torch.library.Library("flashtl", "FRAGMENT")
+    except (OSError, AttributeError):
+        return None
     state["library"] = library  # what it defines lasts as long as it does
     for count in range(FEWEST, TENSORS_MOST + 1):
         library.define(schema(count))
-    handles = (c.c_void_p * len(opened))(*(one._handle for one in opened))
-    if not _library.lib.flashtl_again_register(handles, len(opened), key.encode()):
-        return False
+    if not _library.lib.flashtl_again_register(libraries, len(libraries), key.encode()):
+        return None
     for count in range(FEWEST, TENSORS_MOST + 1):
         found = getattr(torch.ops.flashtl, f"again{count:02}").default
         operators[count] = getattr(found, "_op", found)  # without a frame of Python around it
-    return True
+    return again_by_operator
 
 
 _library.lib.flashtl_again_learn.restype = _library.lib.flashtl_again_register.restype = c.c_bool
+_library.lib.flashtl_again_note.argtypes = [c.c_bool]
