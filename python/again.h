@@ -16,8 +16,8 @@
 
 enum {
     AGAIN_TENSORS_MOST = 12,
-    AGAIN_OUTPUTS_MOST = 6, /* two results, and scratch */
-    AGAIN_RESULTS = 2,
+    AGAIN_OUTPUTS_MOST = 10, /* results and scratch */
+    AGAIN_RESULTS = 4,       /* o and lse, or gradients */
     AGAIN_STRUCT_BYTES_MOST = 4096,
 };
 
@@ -87,7 +87,7 @@ typedef struct again_objects {
 } again_objects;
 
 /* The same as a function of Python with METH_FASTCALL, again(options, tensors, total_keys=None):
- * (o, lse), with None for what was not made, or None. NULL: PyTorch or Python lacks something.
+ * the results, or None. NULL: PyTorch or Python lacks something.
  */
 typedef void *again_fast(void *self, void *const *given, ssize_t count);
 FTL_API again_fast *flashtl_again_function(void *const *libraries, int32_t library_count,

@@ -139,24 +139,22 @@ static bool read_options(operands *o, void *options, void *total_keys) {
 
 /* --- the function ------------------------------------------------------------------------------- */
 
-static void *as_object(void *tensor) {
-    if (!tensor) {
+/* Their tuple, or None: Python makes the call. */
+static void *answer(void *results[AGAIN_RESULTS]) {
+    ssize_t count = 0;
+    while (count < AGAIN_RESULTS && results[count]) count++;
+    if (count == 0) {
         python.Py_IncRef(objects.none);
         return objects.none;
     }
-    void *made = python.wrap(tensor);
-    torch.delete_tensor_object(tensor);
-    return made;
-}
-
-/* (o, lse), or None: Python makes the call. */
-static void *answer(void *results[AGAIN_RESULTS]) {
-    if (!results[0]) return as_object(NULL);
-    void *first = as_object(results[0]), *second = as_object(results[1]);
-    void *pair = first && second ? python.PyTuple_Pack(2, first, second) : NULL;
-    if (first) python.Py_DecRef(first);
-    if (second) python.Py_DecRef(second);
-    return pair;
+    void *tuple = python.PyTuple_New(count);
+    for (ssize_t i = 0; i < count; i++) {
+        void *made = tuple ? python.wrap(results[i]) : NULL;
+        torch.delete_tensor_object(results[i]);
+        if (made) python.PyTuple_SetItem(tuple, i, made); /* which has it from then on */
+        else if (tuple) python.Py_DecRef(tuple), tuple = NULL;
+    }
+    return tuple;
 }
 
 /* again(options, tensors, total_keys=None). Other threads go on while it allocates and launches,

@@ -22,8 +22,9 @@ static bool read_operands(operands *o, const again_value *stack, uint64_t inputs
     return true;
 }
 
-/* again3(Tensor t0, Tensor t1, Tensor t2, int call, int total_keys) -> (Tensor, Tensor), and so on:
- * results that are not there are tensors without a value, which Python sees as None.
+/* again3(Tensor t0, Tensor t1, Tensor t2, int call, int total_keys) -> (Tensor, Tensor, Tensor,
+ * Tensor), and so on: results that are not there are tensors without a value, which Python sees as
+ * None.
  */
 static void again(again_value *stack, uint64_t inputs, uint64_t outputs) {
     operands o;

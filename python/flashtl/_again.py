@@ -12,7 +12,7 @@ import threading
 from . import _c, _library
 
 OPTIONS_MOST = 1024
-FEWEST, TENSORS_MOST, RESULTS = 2, 12, 2
+FEWEST, TENSORS_MOST, RESULTS = 2, 12, 4
 AS_FIRST, F32, BYTES = range(3)
 ATTENTION, VARLEN, DECODE, MLA, MODULE = range(5)
 KINDS = {_c.ftl_attention: ATTENTION, _c.ftl_varlen: VARLEN, _c.ftl_decode: DECODE, _c.ftl_mla: MLA}
@@ -27,7 +27,7 @@ class Thread(threading.local):
 
 
 thread = Thread()
-state = {"library": None, "is_refused": False, "next": 0, "device": "cuda", "are_plain": None}
+state = {"library": None, "is_refused": False, "next": 0, "device": "cuda", "is_run": None}
 
 
 # --- once more ---------------------------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def present(*arrays):
 
 
 def unknown(options, tensors, total_keys=None):
-    """(o, lse) of a call like one before, with None for what that did not make; None where there was none, or it is not to be repeated."""
+    """The results of a call like one before; None where there was none, or it is not to be repeated."""
     return None
 
 
@@ -53,29 +53,42 @@ def again_by_operator(options, tensors, total_keys=None):
         number = numbers.get(options)
     except TypeError:  # options that are no numbers: what is wrong with them is said elsewhere
         return None
-    if number is None or thread.notes is not None or not state["are_plain"](tensors):
+    if number is None or thread.notes is not None or not are_plain(tensors):
         return None
     if total_keys is not None and (type(total_keys) is not int or total_keys >> 62):
         return None
     found = operator(*tensors, number, total_keys or 0)
-    return None if found[0] is None else found
+    return tuple([one for one in found if one is not None]) or None
 
 
-def plain_of(torch):
-    """The function that says whether PyTorch does nothing with tensors beside what a kernel does: no gradients, transforms, or tracing."""
-    kinds, is_compiling, is_grad_enabled = (torch.Tensor, torch.nn.Parameter), torch.compiler.is_compiling, torch.is_grad_enabled
+def run_of(torch):
+    """The function that says whether PyTorch does nothing with tensors beside what a kernel does, but gradients: it neither traces nor
+    transforms them."""
+    kinds, is_compiling = (torch.Tensor, torch.nn.Parameter), torch.compiler.is_compiling
     modes, transforms, forward = torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active, torch.autograd.forward_ad
 
-    def are_plain(tensors):
+    def is_run(tensors):
         if is_compiling() or modes() or transforms() or forward._current_level >= 0:
             return False
-        needs = False
         for tensor in tensors:
             if type(tensor) not in kinds:
                 return False
-            needs = needs or tensor.requires_grad
-        return not (needs and is_grad_enabled())
-    return are_plain
+        return True
+    return is_run
+
+
+def is_run(tensors):
+    torch = sys.modules["torch"]
+    try:
+        state["is_run"] = state["is_run"] or run_of(torch)
+    except AttributeError:  # of an older version
+        state["is_run"] = lambda tensors: False
+    return state["is_run"](tensors)
+
+
+def are_plain(tensors):
+    """No gradients either."""
+    return is_run(tensors) and not (sys.modules["torch"].is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
 
 
 # --- the first time ----------------------------------------------------------------------------------------------------
@@ -156,12 +169,7 @@ def is_candidate(tensors):
     torch = sys.modules.get("torch")
     if torch is None or state["is_refused"] or not FEWEST <= len(tensors) <= TENSORS_MOST:
         return False
-    try:
-        state["are_plain"] = state["are_plain"] or plain_of(torch)
-    except AttributeError:  # of an older version
-        state["is_refused"] = True
-        return False
-    return state["are_plain"](tensors) and tensors[0].device.type == state["device"]
+    return are_plain(tensors) and tensors[0].device.type == state["device"]
 
 
 def learn(options, tensors, results, notes):
@@ -229,7 +237,7 @@ def launch_of(places, kind, made, addresses, module, tensor_count, scalar_count)
 
 def schema(count):
     tensors = ", ".join(f"Tensor t{i}" for i in range(count))
-    return f"again{count:02}({tensors}, int call, int total_keys) -> (Tensor, Tensor)"
+    return f"again{count:02}({tensors}, int call, int total_keys) -> ({', '.join(['Tensor'] * RESULTS)})"
 
 
 def register(torch):

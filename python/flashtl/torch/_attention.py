@@ -4,7 +4,7 @@ import torch
 from .. import _again
 from .._attention import HEAD_UNIT, LAYOUTS, parts_of, positive
 from .._program import MACHINES
-from . import _operators
+from . import _differentiable, _operators
 
 is_cast_anywhere = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
@@ -36,10 +36,25 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, m
     found = _again.again(options, tensors)
     if found:
         return found if return_lse else found[0]
+    if torch.is_grad_enabled() and has_simple_gradients(tensors, q, k, alibi, mask, causal, window, align, layout):
+        def whole():
+            return attend(q, k, v, causal, window, softcap, alibi, mask, scale, "last", True, layout, on, gpu)
+        made = _differentiable.Attention.apply(q, k, v, alibi, mask, whole, (causal, window, softcap, scale, layout, on, gpu))
+        return made if return_lse else made[0]
     with _again.learning(options, tensors) as learned:
         made = attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu)
         learned.give(*(made if return_lse else (made,)))
     return made
+
+
+def has_simple_gradients(tensors, q, k, alibi, mask, causal, window, align, layout):
+    """Whether some are asked for, of one launch and no mask, and PyTorch does nothing beside."""
+    if not any(tensor.requires_grad for tensor in tensors) or not _again.is_run(tensors) or layout not in LAYOUTS:
+        return False
+    if align not in (None, "first", "last") or q.dim() != 4 or k.dim() != 4 or mask is not None and (mask.requires_grad or mask.dim() != 4):
+        return False
+    length = LAYOUTS[layout][2]
+    return align == "last" or q.shape[length] == k.shape[length] or not (causal or window or alibi is not None)
 
 
 def attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu):
