@@ -27,7 +27,8 @@ class Thread(threading.local):
 
 
 thread = Thread()
-state = {"library": None, "is_refused": False, "next": 0, "device": "cuda", "is_run": None}
+kept = []  # what functions and operators need as long as they are there
+state = {"is_refused": False, "next": 0, "device": "cuda", "is_run": None}
 
 
 # --- once more ---------------------------------------------------------------------------------------------------------
@@ -202,7 +203,8 @@ def call_of(torch, tensors, results, notes):
     if not 1 <= len(results) <= RESULTS or not notes.launches:
         return None
     made = [(tensor, i, is_zero) for i, (tensor, is_zero) in enumerate(results)]
-    made += [(tensor, -1, is_zero) for tensor, is_zero in notes.scratch]
+    given = {tensor.data_ptr() for tensor, _ in results}
+    made += [(tensor, -1, is_zero) for tensor, is_zero in notes.scratch if tensor.data_ptr() not in given]
     for tensor, place, is_zero in made:
         if tensor.data_ptr() in places:
             return None
@@ -280,7 +282,7 @@ def function_of(torch):
     if not place:
         return None
     method = MethodDefinition(b"again", place, METH_FASTCALL, None)
-    state["library"] = objects, method  # they last as long as the function does
+    kept.append((objects, method))
     make.restype, make.argtypes = c.py_object, [c.c_void_p, c.c_void_p, c.c_void_p]
     return make(c.addressof(method), None, None)
 
@@ -291,7 +293,7 @@ def operators_of(torch, key):
         libraries, library = libraries_of(torch), torch.library.Library("flashtl", "FRAGMENT")
     except (OSError, AttributeError):
         return None
-    state["library"] = library  # what it defines lasts as long as it does
+    kept.append(library)
     for count in range(FEWEST, TENSORS_MOST + 1):
         library.define(schema(count))
     if not _library.lib.flashtl_again_register(libraries, len(libraries), key.encode()):

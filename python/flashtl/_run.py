@@ -4,7 +4,7 @@ import sys
 
 from . import _again, _c, _library
 from ._arrays import Array, CPU, lasting
-from ._library import call, lib, runtime
+from ._library import call, lib, on_device, runtime
 
 ROW_BYTES = 16  # what a kernel asks of addresses and of all strides but the last
 START_BYTES = 256
@@ -204,7 +204,7 @@ def launch(program, product, program_plan, arrays, numbers, known):
         if scratch:
             raise TypeError(f"the kernels of this program pass {scratch[0]} on, which only PyTorch allocates here")
         return launch_all(program, product, first.ordinal, arrays, numbers, None)
-    with torch.cuda.device(first.ordinal):
+    with on_device(torch, first.ordinal):
         arrays = dict(arrays)
         for tensor in passed_on(product, arrays):
             shape = tensor_shape(product, tensor, known)

@@ -5,6 +5,7 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 import types
 import unittest
 
@@ -25,7 +26,7 @@ class Record(c.Structure):  # the beginning of fake_record
     _fields_ = [*((name, c.c_int) for name in (
         "init_result", "load_result", "launch_result", "query_result", "allocate_result", "encode_result", "capability", "device_count",
         "driver_version", "loads", "unloads", "launches", "retains", "releases", "allocations", "encodings", "grid", "threads",
-        "shared_bytes", "shared_attribute", "module")), ("stream", c.c_void_p), ("parameter_bytes", c.c_size_t),
+        "shared_bytes", "shared_attribute", "module", "needs_context")), ("stream", c.c_void_p), ("parameter_bytes", c.c_size_t),
         ("parameters", c.c_int64 * 512)]
 
 
@@ -269,6 +270,29 @@ class Programs(Case):
         found = program(X=x[:, ::-1])
         self.assertEqual(found.Y.shape, (3, 40))
         self.assertEqual(driver.allocations, before)
+
+    def test_threads_that_have_just_begun(self):
+        """No context of CUDA is current in them: PyTorch's is made so, for whatever is launched first."""
+        q, table, lengths = tensor(1, 2, 9, 64), tensor(3, 5, dtype=np.int32), tensor(3, dtype=np.int32)
+        one, pages, places = tensor(3, 1, 8, 64), tensor(9, 16, 2, 64), tensor(3, dtype=np.int32)
+        keys, program, wrong = tensor(3, 2, 64), flashtl.compile(self.TEXT), []
+
+        def work(call):
+            try:
+                call()
+            except Exception as why:
+                wrong.append(why)
+        driver.needs_context = 1
+        try:
+            for call in (lambda: flashtl.attention(q, q, q), lambda: program(Q=q, K=q, V=q, scale=1),
+                         lambda: flashtl.decode(one, pages, pages, table, lengths),
+                         lambda: flashtl.append(keys, keys, pages, pages, places)):
+                thread = threading.Thread(target=work, args=(call,))
+                thread.start()
+                thread.join()
+        finally:
+            driver.needs_context = 0
+        self.assertEqual(wrong, [])
 
     def test_a_launch_that_fails(self):
         q = tensor(1, 2, 9, 64)
