@@ -10,9 +10,9 @@
 #include <stdlib.h>
 
 enum {
-    WAYS = 4,           /* places that a result may take */
-    LINE_BYTES = 64,    /* of the processor's cache */
-    VERSION = 0,        /* of a place's words: 0 is never written; after it key and result */
+    WAYS = 4,        /* places that a result may take */
+    LINE_BYTES = 64, /* of the processor's cache */
+    VERSION = 0,     /* of a place's words: 0 is never written; after it key and result */
     FIRST = 1,
 };
 

@@ -13,10 +13,6 @@
 #include <string.h>
 
 enum { SIZES_MAX = PLAN_ITEMS_MAX, SCALARS_MAX = PLAN_ITEMS_MAX };
-static const int64_t GRID_MAX = INT32_MAX; /* blocks along x that every GPU takes */
-/* Where tiles are counted past the last one by each block. */
-static const int64_t COUNTED_MAX = INT32_MAX / 2;
-
 /* What one resolution works on. */
 typedef struct resolution {
     const ftl_plan *plan;
@@ -281,58 +277,12 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
     return true;
 }
 
-/* --- grid and conditions ---------------------------------------------------------------------- */
-
 /* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. Beside
  * outputs that are empty a workspace may not be, which another kernel reads.
  */
 static bool is_empty(const resolution *r) {
     for (int32_t t = 0; t < r->plan->tensor_count; t++)
         if (r->plan->tensors[t].role != FTL_INPUT && has_elements(r->tensors[t])) return false;
-    return true;
-}
-
-static bool count_blocks(resolution *r, int64_t *blocks) {
-    *blocks = 1;
-    for (int32_t i = 0; i < r->plan->walk_count; i++) {
-        const ftl_formula *walk = &r->plan->walks[i];
-        double tiles;
-        if (!ftl_formula_evaluate(walk, r->launch->sizes, r->scalars, &tiles) || tiles < 0) {
-            return fail(r, "the walk '%s' of the grid cannot be computed", walk->text);
-        }
-        int64_t most = r->plan->grid_kind == FTL_GRID_DYNAMIC ? COUNTED_MAX : GRID_MAX;
-        if (tiles * (double)*blocks > (double)most) {
-            return fail(r, "the grid has more than %" PRId64 " blocks", most);
-        }
-        *blocks *= (int64_t)tiles;
-    }
-    return true;
-}
-
-/* 2n * multiplier >> 32 >> shift is n / divisor for 0 <= n < 2^31: with 2^shift >= divisor the
- * multiplier is 2^(31 + shift) / divisor, rounded up, at most 2^32 - 1.
- */
-static void write_divisor(uint64_t divisor, uint64_t *number) {
-    uint32_t words[2] = {0, 0}; /* multiplier, shift */
-    while (((uint64_t)1 << words[1]) < divisor) words[1]++;
-    words[0] = (uint32_t)((((uint64_t)1 << (31 + words[1])) + divisor - 1) / divisor);
-    memcpy(number, words, sizeof words);
-}
-
-/* Parameters that the kernel need not compute, as their bytes. */
-static bool derive(resolution *r, int64_t blocks, uint64_t *numbers) {
-    for (int32_t i = 0; i < r->plan->derived_count; i++) {
-        const ftl_plan_derived *d = &r->plan->derived[i];
-        double value = (double)blocks;
-        if (d->kind != FTL_DERIVED_TILES &&
-            (!ftl_formula_evaluate(&d->formula, r->launch->sizes, r->scalars, &value) ||
-             fabs(value) > INT32_MAX || (d->kind == FTL_DERIVED_DIVISOR && value < 1))) {
-            return fail(r, "kernel '%s' cannot work with %s", r->plan->kernel, d->formula.text);
-        }
-        int32_t integer = (int32_t)value;
-        if (d->kind == FTL_DERIVED_DIVISOR) write_divisor((uint64_t)value, &numbers[i]);
-        else memcpy(&numbers[i], &integer, sizeof integer);
-    }
     return true;
 }
 
@@ -397,80 +347,17 @@ static bool make_maps(resolution *r) {
     return true;
 }
 
-/* The sizes and scalars that a formula reads, for a message: "q_heads = 6, kv_heads = 4". */
-static void describe_operands(const resolution *r, const ftl_formula *formula, char *out,
-                              size_t capacity) {
-    size_t length = 0;
-    *out = 0;
-    for (int32_t i = 0; i < formula->step_count && length < capacity; i++) {
-        const ftl_formula_step *step = &formula->steps[i];
-        const char *comma = length ? ", " : "";
-        int wrote = 0;
-        if (step->op == FTL_PUSH_SIZE) {
-            wrote = snprintf(out + length, capacity - length, "%s%s = %" PRId64, comma,
-                             r->plan->sizes[step->index].name, r->launch->sizes[step->index]);
-        } else if (step->op == FTL_PUSH_SCALAR) {
-            wrote = number_print(out + length, capacity - length, "%s%s = %g", comma,
-                                 r->plan->scalars[step->index].name, r->scalars[step->index]);
-        }
-        length += (size_t)wrote;
-    }
-}
-
-static bool check_conditions(resolution *r) {
-    for (int32_t i = 0; i < r->plan->condition_count; i++) {
-        const ftl_formula *condition = &r->plan->conditions[i];
-        double holds;
-        bool is_known = ftl_formula_evaluate(condition, r->launch->sizes, r->scalars, &holds);
-        if (is_known && holds != 0) continue;
-        char operands[FTL_WHY_BYTES / 2];
-        describe_operands(r, condition, operands, sizeof operands);
-        return fail(r, "kernel '%s' demands %s; %s%s", r->plan->kernel, condition->text,
-                    is_known ? "here " : "it cannot be computed from ", operands);
-    }
-    return true;
-}
-
-/* --- numbers ---------------------------------------------------------------------------------- */
-
-/* What sizes and scalars decide: that all conditions hold, the tiles, and the derived parameters.
- */
-enum { NUMBERS_KEPT = 16, TILES = 0, DERIVED = 1, NUMBERS_MAX = DERIVED + PLAN_ITEMS_MAX };
-
-kept *plan_numbers_new(const ftl_plan *plan) {
-    return kept_new(NUMBERS_KEPT, (size_t)plan->size_count + (size_t)plan->scalar_count,
-                    DERIVED + (size_t)plan->derived_count);
-}
-
-static bool compute_numbers(resolution *r, uint64_t *numbers) {
-    int64_t blocks;
-    memset(numbers, 0, (DERIVED + (size_t)r->plan->derived_count) * sizeof *numbers);
-    if (!check_conditions(r) || !count_blocks(r, &blocks)) return false;
-    numbers[TILES] = (uint64_t)blocks;
-    return blocks == 0 || derive(r, blocks, numbers + DERIVED);
-}
-
-static bool find_numbers(resolution *r, kept *numbers, uint64_t *found) {
-    uint64_t key[SIZES_MAX + SCALARS_MAX];
-    size_t size_bytes = (size_t)r->plan->size_count * sizeof *key;
-    size_t scalar_bytes = (size_t)r->plan->scalar_count * sizeof *key;
-    memcpy(key, r->launch->sizes, size_bytes);
-    memcpy(key + r->plan->size_count, r->scalars, scalar_bytes);
-    if (numbers && kept_find(numbers, key, found)) return true;
-    if (!compute_numbers(r, found)) return false;
-    if (numbers) kept_put(numbers, key, found);
-    return true;
-}
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static void put_numbers(resolution *r, const uint64_t *numbers) {
     const ftl_plan *plan = r->plan;
-    uint32_t tiles = (uint32_t)numbers[TILES];
+    uint32_t tiles = (uint32_t)numbers[PLAN_TILES];
     r->launch->tiles = r->launch->grid = tiles;
     if (plan->grid_kind != FTL_GRID_PLAIN && plan->resident_blocks < (int64_t)tiles)
         r->launch->grid = (uint32_t)plan->resident_blocks;
     for (int32_t i = 0; i < plan->derived_count; i++) {
         const ftl_plan_derived *d = &plan->derived[i];
-        put(r, d->offset, &numbers[DERIVED + i], d->kind == FTL_DERIVED_DIVISOR ? 8 : 4);
+        put(r, d->offset, &numbers[PLAN_DERIVED + i], d->kind == FTL_DERIVED_DIVISOR ? 8 : 4);
     }
 }
 
@@ -502,12 +389,12 @@ bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments, 
         return false;
     }
     if (is_empty(&r)) return true;
-    uint64_t found[NUMBERS_MAX];
+    uint64_t found[PLAN_NUMBERS_MAX];
     put_sizes(&r);
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         if (!place_tensor(&r, &plan->tensors[t], r.tensors[t])) return false;
     }
-    if (!find_numbers(&r, numbers, found)) return false;
+    if (!plan_numbers(plan, numbers, launch->sizes, r.scalars, found, why)) return false;
     put_numbers(&r, found);
     return launch->tiles == 0 || make_maps(&r);
 }
