@@ -17,7 +17,6 @@ static const int64_t GRID_MAX = INT32_MAX; /* blocks along x that every GPU take
 /* Where tiles are counted past the last one by each block. */
 static const int64_t COUNTED_MAX = INT32_MAX / 2;
 
-
 typedef struct numbers {
     const ftl_plan *plan;
     const int64_t *sizes;
@@ -107,7 +106,7 @@ static bool check_conditions(const numbers *n) {
         char operands[FTL_WHY_BYTES / 2];
         describe_operands(n, condition, operands, sizeof operands);
         return refuse(n, "kernel '%s' demands %s; %s%s", n->plan->kernel, condition->text,
-                    is_known ? "here " : "it cannot be computed from ", operands);
+                      is_known ? "here " : "it cannot be computed from ", operands);
     }
     return true;
 }

@@ -95,10 +95,9 @@ static void launches_are_as_computed(void **state) {
         int right = 0;
         for (int i = 0; i < 3000; i++) {
             int64_t lengths[] = {0, 1, 64, 65, 4096};
-            sample_call call = sample_arguments(next_random(&seed) % 3, 1 + next_random(&seed) % 6,
-                                                1 + next_random(&seed) % 3,
-                                                lengths[next_random(&seed) % 5],
-                                                lengths[next_random(&seed) % 5]);
+            sample_call call = sample_arguments(
+                next_random(&seed) % 3, 1 + next_random(&seed) % 6, 1 + next_random(&seed) % 3,
+                lengths[next_random(&seed) % 5], lengths[next_random(&seed) % 5]);
             call.scalars[0].value = next_random(&seed) % 4 - 1.0; /* at times not above 0 */
             call.tensors[0].address += 16 * (next_random(&seed) % 4);
             right += resolve_both(&plan, table, &call);
