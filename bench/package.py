@@ -87,10 +87,23 @@ def kinds():
     }
 
 
+def kinds_with_gradients():
+    q, k, v = (random(1, 2, 64, 64).requires_grad_() for _ in "qkv")
+    way, found = random(1, 2, 64, 64), {}
+    for name, call in {"torch.attention": flashtl.torch.attention, "PyTorch's": None}.items():
+        def forward(call=call):
+            return call(q, k, v, causal=True) if call else torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        found[f"{name}, with gradients: forward"] = forward
+        found[f"{name}, with gradients: both"] = lambda forward=forward: torch.autograd.grad(forward(), (q, k, v), way)
+    return found
+
+
 def calls(options):
     with torch.no_grad():
         for name, call in kinds().items():
             report(options, what="host us of a call", name=name, us=host_us(call))
+    for name, call in kinds_with_gradients().items():
+        report(options, what="host us of a call", name=name, us=host_us(call))
 
 
 # --- the first kernel ----------------------------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ set(FLASHTL_EMBEDDED)
 flashtl_embed(documents ${CMAKE_SOURCE_DIR}/docs/language.md)
 # What a bundle of kernels has of the library's own source, and its loader.
 flashtl_embed(bundle ${CMAKE_SOURCE_DIR}/src/cli/bundle/*.c.in ${CMAKE_SOURCE_DIR}/include/flashtl/plan.h
-              ${CMAKE_SOURCE_DIR}/src/plan/early.h ${CMAKE_SOURCE_DIR}/src/plan/formula.c ${CMAKE_SOURCE_DIR}/src/plan/resolve.c)
+              ${CMAKE_SOURCE_DIR}/src/plan/early.h ${CMAKE_SOURCE_DIR}/src/plan/formula.c ${CMAKE_SOURCE_DIR}/src/plan/numbers.c
+              ${CMAKE_SOURCE_DIR}/src/plan/resolve.c)
 set(FLASHTL_EMBEDDED_IN_COMMAND ${FLASHTL_EMBEDDED})
 # So are the texts that models are told: of the tools, which the command and the tests share.
 set(FLASHTL_EMBEDDED)

@@ -10,7 +10,7 @@ set_target_properties(flashtl_main PROPERTIES POSITION_INDEPENDENT_CODE ON)
 set(FLASHTL_COMMAND_SOURCES ${FLASHTL_CLI_SOURCES})
 list(FILTER FLASHTL_COMMAND_SOURCES EXCLUDE REGEX "/src/cli/main\\.c$")
 set_target_properties(flashtl_tools PROPERTIES POSITION_INDEPENDENT_CODE ON)
-add_library(flashtl_python SHARED python/again.c ${FLASHTL_COMMAND_SOURCES} ${FLASHTL_EMBEDDED_IN_COMMAND} $<TARGET_OBJECTS:flashtl_main>
+add_library(flashtl_python SHARED python/again.c python/again_function.c python/again_operator.c ${FLASHTL_COMMAND_SOURCES} ${FLASHTL_EMBEDDED_IN_COMMAND} $<TARGET_OBJECTS:flashtl_main>
             $<TARGET_OBJECTS:flashtl_objects> $<TARGET_OBJECTS:flashtl_tools>)
 set_target_properties(flashtl_python PROPERTIES OUTPUT_NAME flashtl LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python)
 target_link_libraries(flashtl_python PRIVATE flashtl_tools ${JANSSON_LIBRARY} m Threads::Threads ${CMAKE_DL_LIBS})

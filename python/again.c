@@ -1,6 +1,7 @@
-/* The operators of again.h, over PyTorch's stable C functions: no header and no library of PyTorch
- * is needed to build them. */
-#include "again.h"
+/* Known calls: their table, and making one by PyTorch's stable C functions. No header and no
+ * library of PyTorch is needed to build this.
+ */
+#include "again_inside.h"
 
 #include "flashtl/attention.h"
 #include "flashtl/serving.h"
@@ -10,31 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A value on PyTorch's stack: of a tensor its handle, of a whole number the number. */
-typedef uint64_t again_value;
-typedef void (*again_function)(again_value *stack, uint64_t inputs, uint64_t outputs);
-
-static struct {
-#define TORCH(name, parameters) int32_t(*name) parameters;
-#include "again.def"
-    int32_t (*type_f32)(void), (*type_u8)(void), (*device_cuda)(void);
-} torch;
+again_torch torch;
 
 enum {
     CALLS_MOST = 1024,
     SLOTS = 2048, /* a power of two, twice CALLS_MOST */
-    KEY_WORDS_MOST = 2 + AGAIN_TENSORS_MOST * (2 + 2 * FTL_AXES_MAX),
 };
-
-/* The tensors of a call, and what is read of them. */
-typedef struct operands {
-    void *handles[AGAIN_TENSORS_MOST];
-    void *addresses[AGAIN_TENSORS_MOST + AGAIN_OUTPUTS_MOST];
-    int64_t words[KEY_WORDS_MOST]; /* what decides a call but addresses */
-    int32_t count, word_count;
-    int32_t type, device_type, device; /* of the first tensor */
-    int64_t total_keys;
-} operands;
 
 /* A call that was described, in one piece of memory with all that it points to. */
 typedef struct known {
@@ -179,36 +161,26 @@ static void learn(const again_call *call, const operands *o) {
 
 /* --- making a call ---------------------------------------------------------------------------- */
 
-static bool read_tensor(operands *o, int32_t i) {
-    void *tensor = o->handles[i];
-    int64_t axes, *extents, *strides;
-    int32_t type, device_type, device;
-    bool is_read = !torch.get_data_ptr(tensor, &o->addresses[i]) && !torch.get_dim(tensor, &axes) &&
-                   !torch.get_sizes(tensor, &extents) && !torch.get_strides(tensor, &strides) &&
-                   !torch.get_dtype(tensor, &type) &&
-                   !torch.get_device_type(tensor, &device_type) &&
-                   !torch.get_device_index(tensor, &device);
-    if (!is_read || axes > FTL_AXES_MAX) return false;
-    if (i == 0) o->type = type, o->device_type = device_type, o->device = device;
-    int64_t *word = &o->words[o->word_count];
-    *word++ = (int64_t)type << 32 | (int64_t)axes;
-    *word++ = (int64_t)device_type << 32 | (uint32_t)device;
-    memcpy(word, extents, (size_t)axes * sizeof *word);
-    memcpy(word + axes, strides, (size_t)axes * sizeof *word);
-    o->word_count += 2 + 2 * (int32_t)axes;
-    return true;
+void operands_begin(operands *o, int64_t options, int64_t total_keys) {
+    o->count = 0;
+    o->words[0] = options;
+    o->word_count = 2;
+    o->total_keys = total_keys;
 }
 
-static bool read_operands(operands *o, const again_value *stack, uint64_t inputs) {
-    o->count = (int32_t)inputs - 2;
-    o->words[0] = (int64_t)stack[inputs - 2];
+bool operands_add(operands *o, const operand *one) {
+    if (one->axes > FTL_AXES_MAX || o->count == AGAIN_TENSORS_MOST) return false;
+    if (o->count == 0)
+        o->type = one->type, o->device_type = one->device_type, o->device = one->device;
+    int64_t *word = &o->words[o->word_count];
+    size_t axes = (size_t)one->axes;
+    *word++ = (int64_t)one->type << 32 | one->axes;
+    *word++ = (int64_t)one->device_type << 32 | (uint32_t)one->device;
+    memcpy(word, one->extents, axes * sizeof *word);
+    memcpy(word + axes, one->strides, axes * sizeof *word);
+    o->word_count += 2 + 2 * (int32_t)axes;
+    o->addresses[o->count++] = one->address;
     o->words[1] = o->count;
-    o->word_count = 2;
-    o->total_keys = (int64_t)stack[inputs - 1];
-    for (int32_t i = 0; i < o->count; i++) {
-        o->handles[i] = (void *)(uintptr_t)stack[i];
-        if (!read_tensor(o, i)) return false;
-    }
     return true;
 }
 
@@ -228,8 +200,8 @@ static ftl_context *context_of_thread(void) {
 static bool make_outputs(const again_call *call, operands *o, void **made) {
     for (int32_t i = 0; i < call->output_count; i++) {
         const again_output *out = &call->outputs[i];
-        int32_t type = out->type == AGAIN_F32     ? torch.type_f32()
-                       : out->type == AGAIN_BYTES ? torch.type_u8()
+        int32_t type = out->type == AGAIN_F32     ? torch.dtype_float32()
+                       : out->type == AGAIN_BYTES ? torch.dtype_uint8()
                                                   : o->type;
         bool is_made = !torch.empty_strided(out->axis_count, out->extents, out->strides, type,
                                             o->device_type, o->device, &made[i]) &&
@@ -252,7 +224,7 @@ typedef union again_struct {
 static bool take_workspace(const operands *o, size_t bytes, void **tensor, uint64_t *address) {
     const int64_t extent = (int64_t)bytes, stride = 1;
     void *at = NULL;
-    if (bytes && (torch.empty_strided(1, &extent, &stride, torch.type_u8(), o->device_type,
+    if (bytes && (torch.empty_strided(1, &extent, &stride, torch.dtype_uint8(), o->device_type,
                                       o->device, tensor) ||
                   torch.get_data_ptr(*tensor, &at)))
         return false;
@@ -311,7 +283,7 @@ static ftl_status launch(ftl_context *context, ftl_runtime *runtime, const again
 static bool stream_of(const operands *o, void **stream) {
     int32_t current;
     *stream = NULL;
-    if (o->device_type != torch.device_cuda()) return true;
+    if (o->device_type != torch.device_type_cuda()) return true;
     return !torch.get_current_device_index(&current) && current == o->device &&
            !torch.get_current_cuda_stream(o->device, stream);
 }
@@ -340,54 +312,31 @@ static bool make(const again_call *call, operands *o, void **results) {
     return is_done;
 }
 
-/* again3(Tensor t0, Tensor t1, Tensor t2, int call, int total_keys) -> (Tensor, Tensor), and so on:
- * results that are not there are tensors without a value, which Python sees as None.
- */
-static void again(again_value *stack, uint64_t inputs, uint64_t outputs) {
-    operands o;
-    void *results[AGAIN_RESULTS] = {0};
-    (void)outputs;
-    if (read_operands(&o, stack, inputs)) {
-        known *k = to_learn ? NULL : find(&o);
-        if (to_learn) learn(to_learn, &o);
-        if (k) {
-            make(&k->call, &o, results);
-            release(k);
-        }
-    }
-    for (uint64_t i = 0; i + 2 < inputs; i++)
-        torch.delete_tensor_object((void *)(uintptr_t)stack[i]);
-    for (int32_t i = 0; i < AGAIN_RESULTS; i++) {
-        if (!results[i]) torch.new_uninitialized_tensor(&results[i]);
-        stack[i] = (again_value)(uintptr_t)results[i];
-    }
+void again_make(operands *o, void *results[AGAIN_RESULTS]) {
+    known *k = to_learn ? NULL : find(o);
+    if (to_learn) learn(to_learn, o);
+    if (!k) return;
+    make(&k->call, o, results);
+    release(k);
 }
 
-/* --- registering ------------------------------------------------------------------------------ */
+/* --- PyTorch's functions ------------------------------------------------------------------------ */
 
-static bool take(void *const *libraries, int32_t count, const char *name, void *function) {
+bool again_take(void *const *libraries, int32_t count, const char *name, void *function) {
     void *found = NULL;
     for (int32_t i = 0; i < count && !found; i++) found = dlsym(libraries[i], name);
     memcpy(function, &found, sizeof found);
     return found != NULL;
 }
 
-bool flashtl_again_register(void *const *libraries, int32_t library_count, const char *key) {
+bool again_open(void *const *libraries, int32_t count) {
 #define TORCH(name, parameters)                                                                    \
-    if (!take(libraries, library_count, "aoti_torch_" #name, &torch.name)) return false;
+    if (!again_take(libraries, count, "aoti_torch_" #name, &torch.name)) return false;
+#define TYPE(name) TORCH(name, )
 #include "again.def"
-    if (!take(libraries, library_count, "aoti_torch_dtype_float32", &torch.type_f32) ||
-        !take(libraries, library_count, "aoti_torch_dtype_uint8", &torch.type_u8) ||
-        !take(libraries, library_count, "aoti_torch_device_type_cuda", &torch.device_cuda))
-        return false;
-    void *library;
-    bool is_done = !pthread_key_create(&contexts, free_context) &&
-                   !pthread_atfork(NULL, NULL, begin_child) &&
-                   !torch.library_init_impl("flashtl", key, "again.c", 1, &library);
-    for (int32_t count = 2; count <= AGAIN_TENSORS_MOST && is_done; count++) {
-        char name[] = "again00";
-        name[5] = (char)('0' + count / 10), name[6] = (char)('0' + count % 10);
-        is_done = !torch.library_impl(library, name, again);
-    }
-    return is_done;
+    static bool is_open;
+    if (is_open) return true;
+    is_open = !pthread_key_create(&contexts, free_context) &&
+              !pthread_atfork(NULL, NULL, begin_child);
+    return is_open;
 }

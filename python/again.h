@@ -1,20 +1,23 @@
 /* A call on PyTorch's tensors that is made again: on tensors like those before, with new addresses.
  *
  * Python describes once what a call came to: the outputs that it made, and its launches as the
- * structs of include/flashtl with the places of their addresses. From then on an operator of
- * PyTorch makes it: it finds the call by the types, devices, extents and strides of its tensors,
- * allocates, writes addresses and launches. It never reports a fault: what it does not know, and
- * what fails, is left to Python, which does the whole call and says what is wrong.
+ * structs of include/flashtl with the places of their addresses. From then on C makes it: a
+ * function of Python, or with a PyTorch that lacks what that needs (before 2.10) an operator of
+ * PyTorch, finds the call by the types, devices, extents and strides of its tensors, allocates,
+ * writes addresses and launches. It never reports a fault: what it does not know, and what fails,
+ * is left to Python, which does the whole call and says what is wrong.
  */
 #ifndef FLASHTL_AGAIN_H
 #define FLASHTL_AGAIN_H
 
 #include "flashtl/flashtl.h"
 
+#include <sys/types.h>
+
 enum {
     AGAIN_TENSORS_MOST = 12,
-    AGAIN_OUTPUTS_MOST = 6, /* two results, and scratch */
-    AGAIN_RESULTS = 2,
+    AGAIN_OUTPUTS_MOST = 10, /* results and scratch */
+    AGAIN_RESULTS = 4,       /* o and lse, or gradients */
     AGAIN_STRUCT_BYTES_MOST = 4096,
 };
 
@@ -71,6 +74,27 @@ typedef struct again_call {
  * False: this PyTorch lacks one of them.
  */
 FTL_API bool flashtl_again_register(void *const *libraries, int32_t library_count, const char *key);
+
+/* What the function looks at, Python's objects, which stay. */
+typedef struct again_objects {
+    void *numbers;             /* {options: their number} */
+    void *tensor, *parameter;  /* the types of plain tensors */
+    void *is_neg;              /* of a tensor, by the tensor */
+    void *modes, *transforms;  /* functions that say how many are active */
+    void *forward, *level;     /* the module of forward-mode gradients; the name of their level */
+    void *requires_grad;       /* the name */
+    void *integer, *none, *no; /* int, None, False */
+} again_objects;
+
+/* The same as a function of Python with METH_FASTCALL, again(options, tensors, total_keys=None):
+ * the results, or None. NULL: PyTorch or Python lacks something.
+ */
+typedef void *again_fast(void *self, void *const *given, ssize_t count);
+FTL_API again_fast *flashtl_again_function(void *const *libraries, int32_t library_count,
+                                           void *exchange_capsule, const again_objects *objects);
+
+/* While a thread notes what a call launches, the calls inside of it are no known ones. */
+FTL_API void flashtl_again_note(bool is);
 
 /* What the next call of an operator in this thread, which gives nothing, is to come to from then
  * on. False: it is too large, or there is no memory. NULL takes it back.

@@ -7,6 +7,7 @@
 It learns to repeat what it has read some places before, in a part of the sequence that may be another process's."""
 import argparse
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -26,8 +27,9 @@ class Block(torch.nn.Module):
         return x + self.out(self.attention(q, k, v).flatten(2))
 
 
-def train(steps, device, group=None):
-    """The losses of the whole sequences, for any number of processes the same within rounding; None: of all processes."""
+def train(steps, device, group=None, show=lambda step, loss: None):
+    """The losses of the whole sequences, for any number of processes the same within rounding; None: of all processes. Each step is shown
+    when it is done."""
     torch.manual_seed(0)  # the same weights and texts in all processes
     letters, width, batch, length, period = 12, 64, 4, 64, 24
     embed, places = torch.nn.Embedding(letters, width), torch.nn.Embedding(length, width)
@@ -35,7 +37,7 @@ def train(steps, device, group=None):
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     place = fd.shard(torch.arange(length, device=device), 0, group=group)
     losses = []
-    for _ in range(steps):
+    for step in range(steps):
         text = torch.randint(letters, (batch, period)).repeat(1, length // period + 2)[:, :length + 1].to(device)
         given, wanted = (fd.shard(part, 1, group=group) for part in (text[:, :-1], text[:, 1:]))
         x = model[0](given) + model[1](place)
@@ -52,6 +54,7 @@ def train(steps, device, group=None):
         loss = loss.detach()
         dist.all_reduce(loss, group=group)
         losses.append(loss.item())
+        show(step, losses[-1])
     return losses
 
 
@@ -63,9 +66,15 @@ def main():
     if a.device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if a.device == "cuda" else "gloo")
-    losses = train(a.steps, a.device)
-    if dist.get_rank() == 0:
-        print("\n".join(f"step {step:4d}  loss {losses[step]:.3f}" for step in sorted({*range(0, a.steps, 20), a.steps - 1})))
+    began = time.monotonic()
+
+    def show(step, loss):
+        if step < 2 or step % 20 == 0 or step == a.steps - 1:
+            print(f"step {step:4d}  loss {loss:.3f}  after {time.monotonic() - began:.1f} s", flush=True)
+    is_first = dist.get_rank() == 0
+    if is_first and a.device == "cuda":
+        print("the first step makes its kernels, forward and backward, and verifies them; later runs take them from disk", flush=True)
+    train(a.steps, a.device, show=show if is_first else lambda step, loss: None)
     dist.destroy_process_group()
 
 

@@ -1,8 +1,8 @@
-"""Calls on PyTorch's tensors on a GPU, once more: a call like one before differs in addresses alone, and an operator in C makes it.
+"""Calls on PyTorch's tensors on a GPU, once more: a call like one before differs in addresses alone, and C makes it.
 
-What a call was asked for (its options) has a number; what its tensors are (types, devices, extents, strides) the operator sees itself
-(again.h). While a first call runs, what it launches is noted; then the operator learns it. What the operator gives nothing for is done by
-Python as ever, which says what is wrong. Where PyTorch lacks what the operator needs (before 2.7 or so), all calls are."""
+What a call was asked for (its options) has a number; what its tensors are (types, devices, extents, strides) C sees itself (again.h).
+While a first call runs, what it launches is noted; then C learns it. What C gives nothing for is done by Python as ever, which says what
+is wrong. C is reached as a function of Python, or with PyTorch before 2.10 by an operator; before 2.7 or so Python makes all calls."""
 import contextlib
 import ctypes as c
 import os
@@ -12,13 +12,13 @@ import threading
 from . import _c, _library
 
 OPTIONS_MOST = 1024
-FEWEST, TENSORS_MOST, RESULTS = 2, 12, 2
+FEWEST, TENSORS_MOST, RESULTS = 2, 12, 4
 AS_FIRST, F32, BYTES = range(3)
 ATTENTION, VARLEN, DECODE, MLA, MODULE = range(5)
 KINDS = {_c.ftl_attention: ATTENTION, _c.ftl_varlen: VARLEN, _c.ftl_decode: DECODE, _c.ftl_mla: MLA}
 
 numbers = {}  # of options
-operators = {}  # by how many tensors they take; empty until the first call on a GPU
+operators = {}  # by how many tensors they take, where there is no function
 lock = threading.Lock()
 
 
@@ -27,7 +27,8 @@ class Thread(threading.local):
 
 
 thread = Thread()
-state = {"library": None, "is_refused": False, "next": 0, "device": "cuda", "are_plain": None}
+kept = []  # what functions and operators need as long as they are there
+state = {"is_refused": False, "next": 0, "device": "cuda", "is_run": None}
 
 
 # --- once more ---------------------------------------------------------------------------------------------------------
@@ -37,8 +38,15 @@ def present(*arrays):
     return tuple([one for one in arrays if one is not None]), tuple([one is None for one in arrays])
 
 
-def again(options, tensors, total_keys=None):
-    """(o, lse) of a call like one before, with None for what that did not make; None where there was none, or it is not to be repeated."""
+def unknown(options, tensors, total_keys=None):
+    """The results of a call like one before; None where there was none, or it is not to be repeated."""
+    return None
+
+
+again = unknown  # until the first call on a GPU; then C's function, or
+
+
+def again_by_operator(options, tensors, total_keys=None):
     operator = operators.get(len(tensors))
     if operator is None:
         return None
@@ -46,29 +54,42 @@ def again(options, tensors, total_keys=None):
         number = numbers.get(options)
     except TypeError:  # options that are no numbers: what is wrong with them is said elsewhere
         return None
-    if number is None or thread.notes is not None or not state["are_plain"](tensors):
+    if number is None or thread.notes is not None or not are_plain(tensors):
         return None
     if total_keys is not None and (type(total_keys) is not int or total_keys >> 62):
         return None
     found = operator(*tensors, number, total_keys or 0)
-    return None if found[0] is None else found
+    return tuple([one for one in found if one is not None]) or None
 
 
-def plain_of(torch):
-    """The function that says whether PyTorch does nothing with tensors beside what a kernel does: no gradients, transforms, or tracing."""
-    kinds, is_compiling, is_grad_enabled = (torch.Tensor, torch.nn.Parameter), torch.compiler.is_compiling, torch.is_grad_enabled
+def run_of(torch):
+    """The function that says whether PyTorch does nothing with tensors beside what a kernel does, but gradients: it neither traces nor
+    transforms them."""
+    kinds, is_compiling = (torch.Tensor, torch.nn.Parameter), torch.compiler.is_compiling
     modes, transforms, forward = torch._C._len_torch_dispatch_stack, torch._C._are_functorch_transforms_active, torch.autograd.forward_ad
 
-    def are_plain(tensors):
+    def is_run(tensors):
         if is_compiling() or modes() or transforms() or forward._current_level >= 0:
             return False
-        needs = False
         for tensor in tensors:
             if type(tensor) not in kinds:
                 return False
-            needs = needs or tensor.requires_grad
-        return not (needs and is_grad_enabled())
-    return are_plain
+        return True
+    return is_run
+
+
+def is_run(tensors):
+    torch = sys.modules["torch"]
+    try:
+        state["is_run"] = state["is_run"] or run_of(torch)
+    except AttributeError:  # of an older version
+        state["is_run"] = lambda tensors: False
+    return state["is_run"](tensors)
+
+
+def are_plain(tensors):
+    """No gradients either."""
+    return is_run(tensors) and not (sys.modules["torch"].is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
 
 
 # --- the first time ----------------------------------------------------------------------------------------------------
@@ -125,11 +146,13 @@ def learning(options, tensors):
         yield Learned()
         return
     made, thread.notes = Learned(), Notes()
+    _library.lib.flashtl_again_note(True)
     try:
         yield made
         notes = thread.notes
     finally:
         thread.notes = None
+        _library.lib.flashtl_again_note(False)
     if made.results:
         learn(options, tensors, made.results, notes)
 
@@ -147,12 +170,7 @@ def is_candidate(tensors):
     torch = sys.modules.get("torch")
     if torch is None or state["is_refused"] or not FEWEST <= len(tensors) <= TENSORS_MOST:
         return False
-    try:
-        state["are_plain"] = state["are_plain"] or plain_of(torch)
-    except AttributeError:  # of an older version
-        state["is_refused"] = True
-        return False
-    return state["are_plain"](tensors) and tensors[0].device.type == state["device"]
+    return are_plain(tensors) and tensors[0].device.type == state["device"]
 
 
 def learn(options, tensors, results, notes):
@@ -171,10 +189,9 @@ def learn(options, tensors, results, notes):
                 numbers[options] = state["next"]
         except TypeError:
             return
-        number = numbers[options]
     if _library.lib.flashtl_again_learn(c.byref(call)):
         try:
-            operators[len(tensors)](*tensors, number, 0)
+            again(options, tensors)
         finally:
             _library.lib.flashtl_again_learn(None)
 
@@ -186,7 +203,8 @@ def call_of(torch, tensors, results, notes):
     if not 1 <= len(results) <= RESULTS or not notes.launches:
         return None
     made = [(tensor, i, is_zero) for i, (tensor, is_zero) in enumerate(results)]
-    made += [(tensor, -1, is_zero) for tensor, is_zero in notes.scratch]
+    given = {tensor.data_ptr() for tensor, _ in results}
+    made += [(tensor, -1, is_zero) for tensor, is_zero in notes.scratch if tensor.data_ptr() not in given]
     for tensor, place, is_zero in made:
         if tensor.data_ptr() in places:
             return None
@@ -221,34 +239,70 @@ def launch_of(places, kind, made, addresses, module, tensor_count, scalar_count)
 
 def schema(count):
     tensors = ", ".join(f"Tensor t{i}" for i in range(count))
-    return f"again{count:02}({tensors}, int call, int total_keys) -> (Tensor, Tensor)"
+    return f"again{count:02}({tensors}, int call, int total_keys) -> ({', '.join(['Tensor'] * RESULTS)})"
 
 
 def register(torch):
-    """Whether the operators are there."""
+    """Whether C makes calls again."""
+    global again
     with lock:
-        if not operators and not state["is_refused"]:
-            state["is_refused"] = not register_once(torch, state["device"].upper())
-        return bool(operators)
+        if again is unknown and not state["is_refused"]:
+            again = function_of(torch) or operators_of(torch, state["device"].upper()) or unknown
+            state["is_refused"] = again is unknown
+    return again is not unknown
 
 
-def register_once(torch, key):
+def libraries_of(torch):
+    """Those in which PyTorch's C functions are, and Python's."""
     folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    opened = [c.CDLL(os.path.join(folder, f"libtorch_{name}.so"), os.RTLD_NOLOAD | os.RTLD_LAZY) for name in ("cpu", "cuda", "python")]
+    return (c.c_void_p * 4)(*(one._handle for one in opened), c.pythonapi._handle)
+
+
+class MethodDefinition(c.Structure):  # PyMethodDef
+    _fields_ = [("name", c.c_char_p), ("function", c.c_void_p), ("flags", c.c_int), ("text", c.c_char_p)]
+
+
+METH_FASTCALL = 0x80
+
+
+def function_of(torch):
+    """The function in C, or None where PyTorch or Python lack what it needs."""
     try:
-        opened = [c.CDLL(os.path.join(folder, f"libtorch_{name}.so"), os.RTLD_NOLOAD | os.RTLD_LAZY) for name in ("cpu", "cuda")]
-        library = torch.library.Library("flashtl", "FRAGMENT")
+        libraries, exchange = libraries_of(torch), torch.Tensor.__dlpack_c_exchange_api__
+        objects = _c.again_objects(numbers, torch.Tensor, torch.nn.Parameter, torch.Tensor.is_neg, torch._C._len_torch_dispatch_stack,
+                                   torch._C._are_functorch_transforms_active, torch.autograd.forward_ad, "_current_level",
+                                   "requires_grad", int, None, False)
+        make = c.pythonapi.PyCFunction_NewEx
     except (OSError, AttributeError):
-        return False
-    state["library"] = library  # what it defines lasts as long as it does
+        return None
+    find = c.PyDLL(None, handle=_library.lib._handle).flashtl_again_function  # which asks Python, and so keeps its lock
+    find.restype, find.argtypes = c.c_void_p, [c.c_void_p, c.c_int32, c.py_object, c.c_void_p]
+    place = find(libraries, len(libraries), exchange, c.byref(objects))
+    if not place:
+        return None
+    method = MethodDefinition(b"again", place, METH_FASTCALL, None)
+    kept.append((objects, method))
+    make.restype, make.argtypes = c.py_object, [c.c_void_p, c.c_void_p, c.c_void_p]
+    return make(c.addressof(method), None, None)
+
+
+def operators_of(torch, key):
+    """again_by_operator, or None where PyTorch lacks what the operators need."""
+    try:
+        libraries, library = libraries_of(torch), torch.library.Library("flashtl", "FRAGMENT")
+    except (OSError, AttributeError):
+        return None
+    kept.append(library)
     for count in range(FEWEST, TENSORS_MOST + 1):
         library.define(schema(count))
-    handles = (c.c_void_p * len(opened))(*(one._handle for one in opened))
-    if not _library.lib.flashtl_again_register(handles, len(opened), key.encode()):
-        return False
+    if not _library.lib.flashtl_again_register(libraries, len(libraries), key.encode()):
+        return None
     for count in range(FEWEST, TENSORS_MOST + 1):
         found = getattr(torch.ops.flashtl, f"again{count:02}").default
         operators[count] = getattr(found, "_op", found)  # without a frame of Python around it
-    return True
+    return again_by_operator
 
 
 _library.lib.flashtl_again_learn.restype = _library.lib.flashtl_again_register.restype = c.c_bool
+_library.lib.flashtl_again_note.argtypes = [c.c_bool]

@@ -2,10 +2,10 @@
 import ctypes as c
 import sys
 
-from . import _c, _library
+from . import _c
 from ._arrays import CPU, array_of, check_output, empty, one_device
 from ._attention import check_types, program_of, renamed
-from ._library import call, runtime, sketch
+from ._library import call, on_device, runtime, sketch
 from ._program import MACHINES
 from ._serving import Rows
 
@@ -132,10 +132,9 @@ class Append:
         for table in (self.slots, *self.angles.values()):
             if table.shape[-1] > 1 and table.strides[-1] != 1:
                 raise ValueError(f"the entries of '{table.name}' must lie next to one another; .contiguous() makes them")
-        with torch.cuda.device(self.k.array.ordinal):
+        with on_device(torch, self.k.array.ordinal):
             stream = c.c_void_p(torch.cuda.current_stream().cuda_stream)
             call("ftl_attention_append", runtime(), c.byref(self.struct()), stream)
-        _library.state["is_on_gpu"] = True
 
     def struct(self):
         made = _c.ftl_append(struct_bytes=c.sizeof(_c.ftl_append), dtype=_c.TYPES[self.k.array.type], tokens=self.k.before[0],

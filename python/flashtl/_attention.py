@@ -4,9 +4,9 @@ import functools
 import math
 import sys
 
-from . import _again, _c, _library
+from . import _again, _c
 from ._arrays import CPU, array_of, check_output, empty, one_device
-from ._library import call, runtime, sketch
+from ._library import call, on_device, runtime, sketch
 from ._program import MACHINES, Program
 
 LAYOUTS = {"bhld": (0, 1, 2, 3), "blhd": (0, 2, 1, 3)}  # where batch, heads, length and d are
@@ -139,10 +139,7 @@ class Call:
         torch = sys.modules.get("torch")
         if any(array.library is not torch or torch is None for array in self.inputs):
             raise TypeError("on a GPU attention takes PyTorch's tensors; flashtl.compile takes those of others")
-        ordinal = self.q.array.ordinal
-        if torch.cuda.current_device() == ordinal:
-            return self.launch(torch)
-        with torch.cuda.device(ordinal):
+        with on_device(torch, self.q.array.ordinal):
             self.launch(torch)
 
     def launch(self, torch):
@@ -156,7 +153,6 @@ class Call:
         for begin, end, keys, causal in self.parts:
             made = self.struct(begin, end, keys, causal)
             call("ftl_attention_forward", runtime(), c.byref(made), c.c_void_p(stream))
-            _library.state["is_on_gpu"] = True
             _again.note_struct(made, arrays)
 
     def struct(self, begin, end, keys, causal):

@@ -194,3 +194,8 @@ class again_launch(c.Structure):
 class again_call(c.Structure):
     _fields_ = [("outputs", c.POINTER(again_output)), ("launches", c.POINTER(again_launch)), ("runtime", c.c_void_p),
                 ("output_count", c.c_int32), ("launch_count", c.c_int32), ("same", c.c_int32 * 12)]
+
+
+class again_objects(c.Structure):
+    _fields_ = [(name, c.py_object) for name in ("numbers", "tensor", "parameter", "is_neg", "modes", "transforms", "forward", "level",
+                                                 "requires_grad", "integer", "none", "no")]

@@ -1,4 +1,5 @@
 """The C library: how it is opened and called, and the one runtime of a process."""
+import contextlib
 import ctypes as c
 import os
 import sys
@@ -192,6 +193,16 @@ def runtime():
         call("ftl_runtime_open", c.byref(options), c.byref(made))
         state.update(runtime=made, process=os.getpid())
     return made
+
+
+@contextlib.contextmanager
+def on_device(torch, ordinal):
+    """While this device is PyTorch's current one, and its context current in this thread, which has none where PyTorch has not launched
+    anything yet: in a thread that has just begun, or the one that makes gradients."""
+    with torch.cuda.device(ordinal):
+        call("ftl_device_use", runtime(), ordinal)
+        state["is_on_gpu"] = True
+        yield
 
 
 def device_gpu(ordinal):

@@ -226,6 +226,7 @@ class Program:
         for tensor in plan.tensors.values():
             if tensor.is_output and tensor.name not in arrays:
                 value = empty(tensor.name, tensor.type, plan.shape(tensor, known), inputs, tensor.begins_at_zero)
+                _again.note_scratch(value, tensor.begins_at_zero)  # where whoever calls gives no more of it
                 made[tensor.name] = value
                 arrays[tensor.name] = array_of(tensor.name, value)
             elif tensor.is_output:

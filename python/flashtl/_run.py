@@ -4,7 +4,7 @@ import sys
 
 from . import _again, _c, _library
 from ._arrays import Array, CPU, lasting
-from ._library import call, lib, runtime
+from ._library import call, lib, on_device, runtime
 
 ROW_BYTES = 16  # what a kernel asks of addresses and of all strides but the last
 START_BYTES = 256
@@ -159,10 +159,12 @@ def launch_all(program, product, ordinal, arrays, numbers, stream):
 
 
 class DeviceBlocks:
-    """Memory of the GPU beside Blocks of the CPU."""
+    """Memory of the GPU beside Blocks of the CPU, until it is freed."""
 
-    def __init__(self, blocks):
+    def __init__(self):
         self.arrays, self.addresses = {}, {}
+
+    def write(self, blocks):
         for name, block in blocks.items():
             address, host = c.c_uint64(), block.array
             call("ftl_device_allocate", runtime(), c.c_size_t(block.bytes), c.byref(address))
@@ -183,12 +185,15 @@ class DeviceBlocks:
 def launch_on_copies(program, product, program_plan, arrays, numbers, known):
     call("ftl_device_use", runtime(), 0)
     blocks = blocks_of(product, arrays, known)
-    copies = DeviceBlocks(blocks)
-    launch_all(program, product, 0, copies.arrays, numbers, None)
-    call("ftl_stream_wait", runtime(), None, c.c_int64(WAIT_MS))
-    for name in blocks:
-        copies.read(name, blocks[name])
-    copies.free()
+    copies = DeviceBlocks()
+    try:
+        copies.write(blocks)
+        launch_all(program, product, 0, copies.arrays, numbers, None)
+        call("ftl_stream_wait", runtime(), None, c.c_int64(WAIT_MS))
+        for name in blocks:
+            copies.read(name, blocks[name])
+    finally:
+        copies.free()
     bring_back(blocks, program_plan, arrays)
 
 
@@ -204,7 +209,7 @@ def launch(program, product, program_plan, arrays, numbers, known):
         if scratch:
             raise TypeError(f"the kernels of this program pass {scratch[0]} on, which only PyTorch allocates here")
         return launch_all(program, product, first.ordinal, arrays, numbers, None)
-    with torch.cuda.device(first.ordinal):
+    with on_device(torch, first.ordinal):
         arrays = dict(arrays)
         for tensor in passed_on(product, arrays):
             shape = tensor_shape(product, tensor, known)

@@ -4,10 +4,10 @@ import math
 import numbers
 import sys
 
-from . import _again, _c, _library
+from . import _again, _c
 from ._arrays import CPU, array_of, check_output, empty, one_device
 from ._attention import check_heads, check_types, positive, program_of, renamed
-from ._library import call, runtime, sketch
+from ._library import call, on_device, runtime, sketch
 from ._program import MACHINES
 from ._scoring import NAMES, OPTIONS, Scoring
 
@@ -173,9 +173,8 @@ class Serving:
         for table in self.tables.values():
             if table.shape[-1] > 1 and table.strides[-1] != 1:
                 raise ValueError(f"the entries of '{table.name}' must lie next to one another; .contiguous() makes them")
-        with torch.cuda.device(self.q.array.ordinal):
+        with on_device(torch, self.q.array.ordinal):
             self.launch(torch, c.c_void_p(torch.cuda.current_stream().cuda_stream))
-        _library.state["is_on_gpu"] = True
 
     def fill(self, made):
         """What the structs of both calls have."""

@@ -2,10 +2,10 @@
 import ctypes as c
 import sys
 
-from . import _c, _library
+from . import _c
 from ._arrays import CPU, array_of, check_output, empty, one_device
 from ._attention import Matrices, attention, check_heads, check_types, matrix, positive, program_of, renamed
-from ._library import call, runtime, sketch
+from ._library import call, on_device, runtime, sketch
 from ._program import MACHINES
 
 BLOCK, SPAN, QUAD_USUAL, QUAD_MOST = 64, 16, 8, 8
@@ -168,12 +168,11 @@ class Sparse:
         made = self.struct()
         size = c.c_size_t()
         call("ftl_nsa_workspace", c.byref(made), c.byref(size))
-        with torch.cuda.device(self.q.array.ordinal):
+        with on_device(torch, self.q.array.ordinal):
             # Freed in the stream's order, as all of PyTorch's memory.
             workspace = torch.empty((size.value,), dtype=torch.uint8, device=self.device)
             made.workspace, made.workspace_bytes = workspace.data_ptr(), size.value
             call("ftl_nsa_attention", runtime(), c.byref(made), c.c_void_p(torch.cuda.current_stream().cuda_stream))
-        _library.state["is_on_gpu"] = True
 
     def struct(self):
         q, k = self.q, self.k

@@ -5,6 +5,7 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 import types
 import unittest
 
@@ -25,7 +26,7 @@ class Record(c.Structure):  # the beginning of fake_record
     _fields_ = [*((name, c.c_int) for name in (
         "init_result", "load_result", "launch_result", "query_result", "allocate_result", "encode_result", "capability", "device_count",
         "driver_version", "loads", "unloads", "launches", "retains", "releases", "allocations", "encodings", "grid", "threads",
-        "shared_bytes", "shared_attribute", "module")), ("stream", c.c_void_p), ("parameter_bytes", c.c_size_t),
+        "shared_bytes", "shared_attribute", "module", "needs_context")), ("stream", c.c_void_p), ("parameter_bytes", c.c_size_t),
         ("parameters", c.c_int64 * 512)]
 
 
@@ -269,6 +270,36 @@ class Programs(Case):
         found = program(X=x[:, ::-1])
         self.assertEqual(found.Y.shape, (3, 40))
         self.assertEqual(driver.allocations, before)
+        for result in ("launch_result", "query_result"):  # where it fails, neither
+            setattr(driver, result, 700)
+            try:
+                self.says(flashtl.Error, "illegal memory access", program, X=x)
+            finally:
+                setattr(driver, result, 0)
+            self.assertEqual(driver.allocations, before)
+
+    def test_threads_that_have_just_begun(self):
+        """No context of CUDA is current in them: PyTorch's is made so, for whatever is launched first."""
+        q, table, lengths = tensor(1, 2, 9, 64), tensor(3, 5, dtype=np.int32), tensor(3, dtype=np.int32)
+        one, pages, places = tensor(3, 1, 8, 64), tensor(9, 16, 2, 64), tensor(3, dtype=np.int32)
+        keys, program, wrong = tensor(3, 2, 64), flashtl.compile(self.TEXT), []
+
+        def work(call):
+            try:
+                call()
+            except Exception as why:
+                wrong.append(why)
+        driver.needs_context = 1
+        try:
+            for call in (lambda: flashtl.attention(q, q, q), lambda: program(Q=q, K=q, V=q, scale=1),
+                         lambda: flashtl.decode(one, pages, pages, table, lengths),
+                         lambda: flashtl.append(keys, keys, pages, tensor(9, 16, 2, 64), places)):
+                thread = threading.Thread(target=work, args=(call,))
+                thread.start()
+                thread.join()
+        finally:
+            driver.needs_context = 0
+        self.assertEqual(wrong, [])
 
     def test_a_launch_that_fails(self):
         q = tensor(1, 2, 9, 64)
@@ -280,7 +311,31 @@ class Programs(Case):
         self.assertEqual(error.status, "KERNEL_FAULT")
 
 
+    def test_a_driver_that_is_too_old(self):
+        """It does not know the kernel's instructions, or has no tensor maps: one sentence, and nothing is kept of the try."""
+        q = tensor(1, 2, 9, 40)
+        driver.load_result = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+        try:
+            self.says(flashtl.Error, "load kernel 'attention'", flashtl.attention, q, q, q)
+        finally:
+            driver.load_result = 0
+        before = driver.launches
+        flashtl.attention(q, q, q)
+        self.assertEqual(driver.launches, before + 1)
+
+
 class Processes(Case):
+    def test_no_compiler(self):
+        """A GPU, and nothing that makes its kernels: one sentence that says what is missing."""
+        text = ("import sys; sys.path.insert(0, '.'); import test_gpu as t\n"
+                "q = t.tensor(1, 2, 9, 64)\n"
+                "try: t.flashtl.attention(q, q, q)\n"
+                "except t.flashtl.Error as why: print(why.status, '|', why)")
+        environment = {**os.environ, "PATH": "/nowhere", "FAKE_NVRTC_LIBRARY": "/nowhere/libnvrtc.so"}
+        run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment)
+        self.assertTrue(run.stdout.startswith("NO_COMPILER | "), run.stdout + run.stderr)
+        self.assertEqual(len(run.stdout.splitlines()), 1)
+
     def test_fork_after_use(self):
         text = ("import os, sys; sys.path.insert(0, '.'); import test_gpu as t\n"
                 "q = t.tensor(1, 2, 9, 64); t.flashtl.attention(q, q, q)\n"

@@ -35,7 +35,7 @@ def ctype_of(kind, stars, length):
     """What a field of a header may be here."""
     struct = getattr(_c, kind, None)
     if stars:
-        return {c.c_char_p, c.c_void_p} if kind == "char" else {c.c_void_p, struct and c.POINTER(struct)}
+        return {c.c_char_p, c.c_void_p} if kind == "char" else {c.c_void_p, struct and c.POINTER(struct), c.py_object if kind == "void" else None}
     one = PLAIN.get(kind) or struct or (c.c_char if kind == "char" else c.c_int)
     return {one * length} if length else {one}
 

@@ -28,7 +28,7 @@ class Record(c.Structure):  # the beginning of fake_record
     _fields_ = [*((name, c.c_int) for name in (
         "init_result", "load_result", "launch_result", "query_result", "allocate_result", "encode_result", "capability", "device_count",
         "driver_version", "loads", "unloads", "launches", "retains", "releases", "allocations", "encodings", "grid", "threads",
-        "shared_bytes", "shared_attribute", "module")), ("stream", c.c_void_p), ("parameter_bytes", c.c_size_t),
+        "shared_bytes", "shared_attribute", "module", "needs_context")), ("stream", c.c_void_p), ("parameter_bytes", c.c_size_t),
         ("parameters", c.c_int64 * 512)]
 
 
@@ -107,14 +107,9 @@ TWO = flashtl.compile(PASSED_SUM, gpu="a100")
 
 @contextlib.contextmanager
 def by_python():
-    """As if there were no operators."""
-    kept = dict(_again.operators)
-    _again.operators.clear()
-    try:
-        with unittest.mock.patch.dict(_again.state, is_refused=True):
-            yield
-    finally:
-        _again.operators.update(kept)
+    """As if PyTorch had nothing that C needs."""
+    with unittest.mock.patch.dict(_again.state, is_refused=True), unittest.mock.patch.object(_again, "again", _again.unknown):
+        yield
 
 
 class Launches:
@@ -248,13 +243,93 @@ class Calls(Case):
             torch.vmap(lambda q: flashtl.attention(q, k, v, causal=True))(q[None])
 
     def test_gradients(self):
-        """What requires them is PyTorch's operator's, also where a call like it was learned."""
+        """What requires them has them, also where a call like it was learned."""
         q, k, v = qkv()
         flashtl.torch.attention(q, k, v)
         q.requires_grad = True
         self.assertTrue(flashtl.torch.attention(q, k, v).requires_grad)
         with torch.no_grad():
             self.assertFalse(flashtl.torch.attention(q, k, v).requires_grad)
+
+    def test_gradients_again(self):
+        """Forward and backward pass are made again, each as Python would have made it; the thread of gradients has no context at first."""
+        slopes = torch.rand(8)
+
+        def step(tensors, needed, **options):
+            leaves = [tensor.detach().requires_grad_(i in needed) for i, tensor in enumerate(tensors)]
+            o, lse = flashtl.torch.attention(*leaves, return_lse=True, gpu="a100", **options)
+            parts = [o, lse] if options.get("alibi") is None else [o]
+            found = torch.autograd.grad(parts, [leaves[i] for i in needed], [torch.ones_like(part) for part in parts])
+            return o.detach(), lse.detach(), *found
+        driver.needs_context = 1
+        try:
+            for needed, options in (((0, 1, 2), {"causal": True}), ((1,), {"window": 9, "align": "last"}), ((0, 2), {"alibi": slopes})):
+                with self.subTest(needed=needed, options=options):
+                    tensors = qkv()
+                    step(tensors, needed, **options)
+                    misses, counted = count_misses()
+                    with counted:
+                        again = Launches(lambda *x: step(x, needed, **options), qkv())
+                    self.assertEqual(misses, [])
+                    with by_python():
+                        wanted = Launches(lambda *x: step(x, needed, **options), qkv())
+                    self.assertEqual((again.count, again.shapes), (wanted.count, wanted.shapes))
+        finally:
+            driver.needs_context = 0
+
+    def test_gradients_of_gradients(self):
+        """They are refused, as ever: a product with them, too."""
+        q, k, v = (tensor.requires_grad_() for tensor in qkv())
+        for _ in range(3):
+            o = flashtl.torch.attention(q, k, v, gpu="a100")
+            found, = torch.autograd.grad(o, q, torch.ones_like(o).requires_grad_(), create_graph=True)
+            self.says(RuntimeError, "no gradients themselves", found.sum().backward)
+            torch.autograd.grad(flashtl.torch.attention(q, k, v, gpu="a100"), q, torch.ones_like(o))
+
+    def test_what_memory_does_not_show(self):
+        """Of what PyTorch keeps beside the memory, and of tensors that are not plain ones, C knows nothing: Python refuses or asks PyTorch."""
+        q, k, v = (random(1, 2, 32, 64, dtype=torch.float32).half() for _ in "qkv")
+        flashtl.attention(q, k, v)
+        hidden = torch.view_as_complex(random(1, 2, 32, 64, 2).contiguous()).conj().imag
+        self.assertTrue(hidden.is_neg())
+        program = flashtl.compile("kernel double\nInput X f32 (m in m_len, x in d)\nOutput Y f32 (m in m_len, x in d)\n"
+                                  "Copy X from global to register and get A\nCompute Multiply A, 2 and get A\n"
+                                  "Copy A from register to global and get Y\n", gpu="a100")
+
+        class Own(torch.Tensor):
+            pass
+        negative = torch.view_as_complex(random(64, 128, 2, dtype=torch.float32)).conj().imag
+        plain = torch.empty_strided(negative.shape, negative.stride())
+        for _ in range(2):
+            program(X=random(64, 128, dtype=torch.float32), Y=random(64, 128, dtype=torch.float32))
+        self.says(TypeError, "sign a kernel would not see", program, X=negative, Y=plain)
+        misses, counted = count_misses()
+        with counted:
+            flashtl.attention(q.as_subclass(Own), k, v)
+        self.assertEqual(len(misses), 1)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(q, torch.ones_like(q))
+            self.says(ValueError, "carries a tangent", flashtl.attention, dual, k, v)
+        sparse = q.to_sparse()
+        self.says(TypeError, "sparse", flashtl.attention, sparse, k, v)
+        with torch._subclasses.FakeTensorMode() as mode:
+            self.says(TypeError, "no memory of its own", flashtl.attention, *(mode.from_tensor(x) for x in (q, k, v)))
+
+    def test_an_operator_where_there_is_no_function(self):
+        """With PyTorch before 2.10, say."""
+        q, k, v = qkv()
+        with unittest.mock.patch.object(_again, "function_of", lambda torch: None), \
+                unittest.mock.patch.object(_again, "again", _again.unknown):
+            for options in ({"causal": True}, {"softcap": 3.5, "return_lse": True}):
+                flashtl.attention(q, k, v, **options)
+                self.assertIs(_again.again, _again.again_by_operator)
+                misses, counted = count_misses()
+                with counted:
+                    again = Launches(lambda *x: flashtl.attention(*x, **options), qkv())
+                self.assertEqual(misses, [])
+                with by_python():
+                    wanted = Launches(lambda *x: flashtl.attention(*x, **options), qkv())
+                self.assertEqual((again.count, again.shapes), (wanted.count, wanted.shapes))
 
     def test_more_calls_than_are_kept(self):
         k, v = random(1, 1, 8, 16), random(1, 1, 8, 16)

@@ -7,6 +7,7 @@ import torch
 
 import flashtl
 import flashtl.torch
+from flashtl.torch._derived import gradient_text
 from helpers import Case
 
 attention = flashtl.torch.attention
@@ -214,6 +215,25 @@ class Gradients(Case):
         first, second = (torch.autograd.grad(attention(*given).sum(), given) for _ in range(2))
         for a, b in zip(first, second):
             self.assertTrue(torch.equal(a, b))
+
+    def test_fused(self):
+        """The other form of the gradients: right, of some of them too, and where there is no such form as ever."""
+        given, way = leaves(kv_len=9), like(attention(*leaves(kv_len=9)).detach())
+        for needed in ((0, 1, 2), (2,), (0, 1)):
+            wanted, found = (torch.autograd.grad(attention(*given, causal=True, align="last", fused=fused), [given[i] for i in needed], way)
+                             for fused in (False, True))
+            for a, b in zip(found, wanted):
+                self.near(a, b, 10 * FEW)
+        run = torch.compile(lambda *x: attention(*x, causal=True, align="last", fused=True), backend="aot_eager", fullgraph=True)
+        for a, b in zip(torch.autograd.grad(run(*given), given, way),
+                        torch.autograd.grad(attention(*given, causal=True, align="last"), given, way)):
+            self.near(a, b, 10 * FEW)
+        self.assertIn("and accumulate dQ_sum", gradient_text("mha", True, None, None, False, None, "QKV", False, False, True))
+        torch.use_deterministic_algorithms(True)
+        try:
+            self.says(ValueError, "asks for the same bits", attention, *given, fused=True)
+        finally:
+            torch.use_deterministic_algorithms(False)
 
     def test_checkpoint(self):
         given = leaves(kv_len=9)

@@ -366,12 +366,22 @@ static void add_places(const bundle *b, bool of_tensors, text_buffer *out) {
 static void add_prelude(text_buffer *out) {
     text_format(
         out,
-        "enum { PLAN_ITEMS_MAX = %d };\n"
+        "enum { PLAN_ITEMS_MAX = %d, PLAN_TILES = %d, PLAN_DERIVED = %d, PLAN_NUMBERS_MAX = %d };\n"
         "#define number_print snprintf\n#define number_print_list vsnprintf\n"
         "#define ftl_plan_check(plan, why) ((void)(plan), (void)(why), true)\n"
+        "typedef void kept; /* of formulas' results: each launch computes them */\n"
+        "#define kept_new(count, key_words, result_words) \\\n"
+        "    ((void)(count), (void)(key_words), (void)(result_words), NULL)\n"
+        "#define kept_find(table, key, result) ((void)(table), (void)(key), false)\n"
+        "#define kept_put(table, key, result) ((void)(table))\n"
+        "static kept *plan_numbers_new(const ftl_plan *plan);\n"
+        "static bool plan_numbers(const ftl_plan *plan, kept *table, const int64_t *sizes,\n"
+        "                         const double *scalars,\n"
+        "                         uint64_t found[PLAN_NUMBERS_MAX], char why[FTL_WHY_BYTES]);\n"
         "static bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments,\n"
-        "                                 ftl_launch *launch, char why[FTL_WHY_BYTES]);\n\n",
-        PLAN_ITEMS_MAX);
+        "                                 kept *numbers, ftl_launch *launch,\n"
+        "                                 char why[FTL_WHY_BYTES]);\n\n",
+        PLAN_ITEMS_MAX, PLAN_TILES, PLAN_DERIVED, PLAN_NUMBERS_MAX);
 }
 
 bool bundle_source(const bundle *b, text_buffer *out) {
@@ -391,6 +401,7 @@ bool bundle_source(const bundle *b, text_buffer *out) {
     add_prelude(out);
     add_types(out);
     add_embedded(out, "formula");
+    add_embedded(out, "numbers");
     add_embedded(out, "resolve");
     add_embedded(out, "kinds.c");
     text_format(out, "enum { BUNDLE_KERNELS = %d };\n", b->kernels_most);

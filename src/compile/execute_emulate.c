@@ -286,7 +286,7 @@ ftl_status ftl_emulate(ftl_context *context, ftl_emulator *emulator, const ftl_a
         .emulator = emulator, .arguments = arguments, .options = options, .out = out};
     char why[FTL_WHY_BYTES];
     ftl_status status;
-    if (!plan_resolve_checked(emulator->plan, arguments, &a->launch, why)) {
+    if (!plan_resolve_checked(emulator->plan, arguments, NULL, &a->launch, why)) {
         status = ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     } else if (!a->launch.grid) {
         out->findings = calloc(1, 1);

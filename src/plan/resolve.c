@@ -13,10 +13,6 @@
 #include <string.h>
 
 enum { SIZES_MAX = PLAN_ITEMS_MAX, SCALARS_MAX = PLAN_ITEMS_MAX };
-static const int64_t GRID_MAX = INT32_MAX; /* blocks along x that every GPU takes */
-/* Where tiles are counted past the last one by each block. */
-static const int64_t COUNTED_MAX = INT32_MAX / 2;
-
 /* What one resolution works on. */
 typedef struct resolution {
     const ftl_plan *plan;
@@ -214,6 +210,12 @@ static bool check_span(resolution *r, const ftl_plan_tensor *tensor, const ftl_t
     return true;
 }
 
+/* Nearly all alignments are powers of two, and a division takes longer than all else here. */
+static bool is_multiple(uint64_t value, int64_t alignment) {
+    uint64_t unit = (uint64_t)alignment;
+    return unit & (unit - 1) ? value % unit == 0 : (value & (unit - 1)) == 0;
+}
+
 static bool check_strides(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
     int64_t bytes = (int64_t)ftl_type_bytes(tensor->type);
     int64_t unit = tensor->alignment_bytes > bytes ? tensor->alignment_bytes / bytes : 1;
@@ -230,7 +232,8 @@ static bool check_strides(resolution *r, const ftl_plan_tensor *tensor, const ft
                         tensor->name);
         }
         bool is_last = i + 1 == tensor->axis_count;
-        if (!is_last && stride % unit != 0) {
+        uint64_t step = stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
+        if (!is_last && !is_multiple(step, unit)) {
             return fail(r,
                         "stride %" PRId64 " of axis %s of '%s' must be a multiple of %" PRId64
                         " elements (%" PRId64 " bytes)",
@@ -256,10 +259,10 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
     if (!check_extents(r, tensor, given)) return false;
     if (has_elements(given)) {
         if (!given->address) return fail(r, "the address of '%s' is null", tensor->name);
-        uint64_t alignment = tensor->alignment_bytes > 0 ? (uint64_t)tensor->alignment_bytes : 1;
-        if (given->address % alignment) {
+        int64_t alignment = tensor->alignment_bytes > 0 ? tensor->alignment_bytes : 1;
+        if (!is_multiple(given->address, alignment)) {
             return fail(
-                r, "the address of '%s' (0x%" PRIx64 ") must be a multiple of %" PRIu64 " bytes",
+                r, "the address of '%s' (0x%" PRIx64 ") must be a multiple of %" PRId64 " bytes",
                 tensor->name, given->address, alignment);
         }
         if (!check_strides(r, tensor, given) || !check_span(r, tensor, given) ||
@@ -274,57 +277,12 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
     return true;
 }
 
-/* --- grid and conditions ---------------------------------------------------------------------- */
-
 /* Whether nothing is to be written. Then conditions on the (empty) sizes mean nothing. Beside
  * outputs that are empty a workspace may not be, which another kernel reads.
  */
 static bool is_empty(const resolution *r) {
     for (int32_t t = 0; t < r->plan->tensor_count; t++)
         if (r->plan->tensors[t].role != FTL_INPUT && has_elements(r->tensors[t])) return false;
-    return true;
-}
-
-static bool count_blocks(resolution *r, int64_t *blocks) {
-    *blocks = 1;
-    for (int32_t i = 0; i < r->plan->walk_count; i++) {
-        const ftl_formula *walk = &r->plan->walks[i];
-        double tiles;
-        if (!ftl_formula_evaluate(walk, r->launch->sizes, r->scalars, &tiles) || tiles < 0) {
-            return fail(r, "the walk '%s' of the grid cannot be computed", walk->text);
-        }
-        int64_t most = r->plan->grid_kind == FTL_GRID_DYNAMIC ? COUNTED_MAX : GRID_MAX;
-        if (tiles * (double)*blocks > (double)most) {
-            return fail(r, "the grid has more than %" PRId64 " blocks", most);
-        }
-        *blocks *= (int64_t)tiles;
-    }
-    return true;
-}
-
-/* 2n * multiplier >> 32 >> shift is n / divisor for 0 <= n < 2^31: with 2^shift >= divisor the
- * multiplier is 2^(31 + shift) / divisor, rounded up, at most 2^32 - 1.
- */
-static void put_divisor(resolution *r, int32_t offset, uint64_t divisor) {
-    uint32_t words[2] = {0, 0}; /* multiplier, shift */
-    while (((uint64_t)1 << words[1]) < divisor) words[1]++;
-    words[0] = (uint32_t)((((uint64_t)1 << (31 + words[1])) + divisor - 1) / divisor);
-    put(r, offset, words, 8);
-}
-
-static bool derive(resolution *r) {
-    for (int32_t i = 0; i < r->plan->derived_count; i++) {
-        const ftl_plan_derived *d = &r->plan->derived[i];
-        double value = r->launch->tiles;
-        if (d->kind != FTL_DERIVED_TILES &&
-            (!ftl_formula_evaluate(&d->formula, r->launch->sizes, r->scalars, &value) ||
-             fabs(value) > INT32_MAX || (d->kind == FTL_DERIVED_DIVISOR && value < 1))) {
-            return fail(r, "kernel '%s' cannot work with %s", r->plan->kernel, d->formula.text);
-        }
-        int32_t integer = (int32_t)value;
-        if (d->kind == FTL_DERIVED_DIVISOR) put_divisor(r, d->offset, (uint64_t)value);
-        else put(r, d->offset, &integer, 4);
-    }
     return true;
 }
 
@@ -351,8 +309,8 @@ static bool map_dimension(resolution *r, const ftl_plan_map *plan, int32_t at,
     if (at == 0) return true;
     /* A single element's stride is never used, but must be one that the unit takes. */
     if (extent <= 1) stride = MAP_UNIT_BYTES;
-    bool fits = extent <= MAP_EXTENT_MAX && stride > 0 && stride < MAP_STRIDE_MAX / bytes &&
-                stride * bytes % MAP_UNIT_BYTES == 0;
+    bool fits = extent <= MAP_EXTENT_MAX && stride > 0 && stride < MAP_STRIDE_MAX &&
+                stride * bytes < MAP_STRIDE_MAX && stride * bytes % MAP_UNIT_BYTES == 0;
     map->stride_bytes[at - 1] = (uint64_t)(stride * bytes);
     if (fits) return true;
     return fail(r,
@@ -371,16 +329,15 @@ static void single_element(const ftl_plan_map *plan, int32_t at, ftl_tensor_map 
 
 static bool make_maps(resolution *r) {
     r->launch->map_count = r->plan->map_count;
+    memset(r->launch->maps, 0, (size_t)r->plan->map_count * sizeof *r->launch->maps);
     for (int32_t i = 0; i < r->plan->map_count; i++) {
         const ftl_plan_map *plan = &r->plan->maps[i];
         ftl_tensor_map *map = &r->launch->maps[i];
         const ftl_tensor *given = r->tensors[plan->tensor];
-        *map = (ftl_tensor_map){.offset = plan->offset,
-                                .tensor = plan->tensor,
-                                .address = given->address,
-                                .type = r->plan->tensors[plan->tensor].type,
-                                .rank = plan->rank,
-                                .swizzle_bytes = plan->swizzle_bytes};
+        map->offset = plan->offset, map->tensor = plan->tensor;
+        map->address = given->address;
+        map->type = r->plan->tensors[plan->tensor].type;
+        map->rank = plan->rank, map->swizzle_bytes = plan->swizzle_bytes;
         map->is_empty = !has_elements(given);
         for (int32_t k = 0; k < plan->rank; k++) {
             if (!map->is_empty && !map_dimension(r, plan, k, map)) return false;
@@ -390,38 +347,18 @@ static bool make_maps(resolution *r) {
     return true;
 }
 
-/* The sizes and scalars that a formula reads, for a message: "q_heads = 6, kv_heads = 4". */
-static void describe_operands(const resolution *r, const ftl_formula *formula, char *out,
-                              size_t capacity) {
-    size_t length = 0;
-    *out = 0;
-    for (int32_t i = 0; i < formula->step_count && length < capacity; i++) {
-        const ftl_formula_step *step = &formula->steps[i];
-        const char *comma = length ? ", " : "";
-        int wrote = 0;
-        if (step->op == FTL_PUSH_SIZE) {
-            wrote = snprintf(out + length, capacity - length, "%s%s = %" PRId64, comma,
-                             r->plan->sizes[step->index].name, r->launch->sizes[step->index]);
-        } else if (step->op == FTL_PUSH_SCALAR) {
-            wrote = number_print(out + length, capacity - length, "%s%s = %g", comma,
-                                 r->plan->scalars[step->index].name, r->scalars[step->index]);
-        }
-        length += (size_t)wrote;
-    }
-}
+/* --- the whole -------------------------------------------------------------------------------- */
 
-static bool check_conditions(resolution *r) {
-    for (int32_t i = 0; i < r->plan->condition_count; i++) {
-        const ftl_formula *condition = &r->plan->conditions[i];
-        double holds;
-        bool is_known = ftl_formula_evaluate(condition, r->launch->sizes, r->scalars, &holds);
-        if (is_known && holds != 0) continue;
-        char operands[FTL_WHY_BYTES / 2];
-        describe_operands(r, condition, operands, sizeof operands);
-        return fail(r, "kernel '%s' demands %s; %s%s", r->plan->kernel, condition->text,
-                    is_known ? "here " : "it cannot be computed from ", operands);
+static void put_numbers(resolution *r, const uint64_t *numbers) {
+    const ftl_plan *plan = r->plan;
+    uint32_t tiles = (uint32_t)numbers[PLAN_TILES];
+    r->launch->tiles = r->launch->grid = tiles;
+    if (plan->grid_kind != FTL_GRID_PLAIN && plan->resident_blocks < (int64_t)tiles)
+        r->launch->grid = (uint32_t)plan->resident_blocks;
+    for (int32_t i = 0; i < plan->derived_count; i++) {
+        const ftl_plan_derived *d = &plan->derived[i];
+        put(r, d->offset, &numbers[PLAN_DERIVED + i], d->kind == FTL_DERIVED_DIVISOR ? 8 : 4);
     }
-    return true;
 }
 
 static void put_sizes(resolution *r) {
@@ -431,9 +368,13 @@ static void put_sizes(resolution *r) {
     }
 }
 
-bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
-                          char why[FTL_WHY_BYTES]) {
-    resolution r = {.plan = plan, .arguments = arguments, .launch = launch, .why = why};
+bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments, kept *numbers,
+                          ftl_launch *launch, char why[FTL_WHY_BYTES]) {
+    resolution
+        r; /* of its lists what the plan has: the rest is not read, and costs time to clear */
+    r.plan = plan, r.arguments = arguments, r.launch = launch, r.why = why;
+    memset(r.bound_by, 0, (size_t)plan->size_count * sizeof *r.bound_by);
+    memset(r.tensors, 0, (size_t)plan->tensor_count * sizeof *r.tensors);
     why[0] = 0;
     if (!arguments) return fail(&r, "the arguments are null");
     bool is_null = (arguments->tensor_count > 0 && !arguments->tensors) ||
@@ -448,17 +389,14 @@ bool plan_resolve_checked(const ftl_plan *plan, const ftl_arguments *arguments, 
         return false;
     }
     if (is_empty(&r)) return true;
-    int64_t blocks;
+    uint64_t found[PLAN_NUMBERS_MAX];
     put_sizes(&r);
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         if (!place_tensor(&r, &plan->tensors[t], r.tensors[t])) return false;
     }
-    if (!check_conditions(&r) || !count_blocks(&r, &blocks)) return false;
-    launch->tiles = (uint32_t)blocks;
-    launch->grid = launch->tiles;
-    if (plan->grid_kind != FTL_GRID_PLAIN && plan->resident_blocks < blocks)
-        launch->grid = (uint32_t)plan->resident_blocks;
-    return blocks == 0 || (derive(&r) && make_maps(&r));
+    if (!plan_numbers(plan, numbers, launch->sizes, r.scalars, found, why)) return false;
+    put_numbers(&r, found);
+    return launch->tiles == 0 || make_maps(&r);
 }
 
 bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_launch *launch,
@@ -466,7 +404,7 @@ bool ftl_plan_resolve(const ftl_plan *plan, const ftl_arguments *arguments, ftl_
     char unread[FTL_WHY_BYTES];
     if (!why) why = unread;
     if (!ftl_plan_check(plan, why)) return false;
-    if (launch) return plan_resolve_checked(plan, arguments, launch, why);
+    if (launch) return plan_resolve_checked(plan, arguments, NULL, launch, why);
     snprintf(why, FTL_WHY_BYTES, "the launch is null");
     return false;
 }

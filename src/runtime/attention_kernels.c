@@ -68,10 +68,12 @@ void attention_table_free(attention_table *table) {
 }
 
 static uint64_t hash_of(const attention_key *key) {
-    const unsigned char *bytes = (const unsigned char *)key;
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < sizeof *key; i++) hash = (hash ^ bytes[i]) * 1099511628211u;
-    return hash ^ hash >> 32;
+    uint64_t words[sizeof *key / sizeof(uint64_t)], hash = 0;
+    _Static_assert(sizeof words == sizeof *key, "a key is whole words");
+    memcpy(words, key, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        hash = (hash ^ words[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 32;
+    return hash;
 }
 
 /* The kernel, or NULL with *slot where it belongs (-1: the table is full). */

@@ -19,7 +19,8 @@ struct ftl_module {
     ftl_plan *plan;
     void *library, *function; /* CUmodule, CUfunction */
     tile_counters *counters;  /* NULL: the plan needs neither them nor zeros */
-    map_store *maps;          /* NULL: the plan has none */
+    kept *maps;               /* NULL: the plan has none */
+    kept *numbers;            /* what the plan's formulas give */
 };
 
 ftl_plan *module_copy_plan(const ftl_plan *plan) {
@@ -36,13 +37,20 @@ static int make_counters(ftl_module *module) {
     return counters_open(&module->runtime->cuda, for_tiles, &module->counters);
 }
 
+static void free_kept(ftl_module *module) {
+    kept_free(module->maps);
+    kept_free(module->numbers);
+}
+
 ftl_status module_load(ftl_context *context, ftl_runtime *runtime, ftl_plan *plan,
                        const char *image, ftl_module **out) {
     const cuda_driver *cuda = &runtime->cuda;
     ftl_module *module = calloc(1, sizeof *module);
-    bool has_maps = module && plan && plan->map_count;
-    if (has_maps) module->maps = map_store_new();
-    if (!module || !plan || (has_maps && !module->maps)) {
+    bool has_maps = plan && plan->map_count;
+    if (module && has_maps) module->maps = maps_new();
+    if (module && plan) module->numbers = plan_numbers_new(plan);
+    if (!module || !module->numbers || (has_maps && !module->maps)) {
+        if (module) free_kept(module);
         free(module);
         ftl_plan_free(plan);
         return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
@@ -89,7 +97,7 @@ void ftl_module_free(ftl_module *module) {
     if (!module) return;
     counters_close(&module->runtime->cuda, module->counters);
     if (module->library) module->runtime->cuda.module_unload(module->library);
-    map_store_free(module->maps);
+    free_kept(module);
     ftl_plan_free(module->plan);
     free(module);
 }
@@ -133,7 +141,7 @@ ftl_status ftl_module_launch(ftl_context *context, const ftl_module *module,
     ftl_launch launch;
     char why[FTL_WHY_BYTES];
     const ftl_plan *plan = module->plan;
-    if (!plan_resolve_checked(plan, arguments, &launch, why)) {
+    if (!plan_resolve_checked(plan, arguments, module->numbers, &launch, why)) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     }
     if (launch.grid == 0) return FTL_OK;

@@ -107,15 +107,18 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
     return 0;
 }
 
+static _Thread_local int has_context; /* current in this thread */
+
 EXPORT int cuCtxSetCurrent(void *context);
 EXPORT int cuCtxSetCurrent(void *context) {
-    return context == &fake_cuda ? 0 : 201;
+    has_context = context == &fake_cuda;
+    return has_context ? 0 : 201;
 }
 
 EXPORT int cuCtxGetDevice(int *device);
 EXPORT int cuCtxGetDevice(int *device) {
     *device = 0;
-    return 0;
+    return fake_cuda.needs_context && !has_context ? 201 : 0;
 }
 
 EXPORT int cuModuleLoadData(void **module, const void *image);
@@ -157,6 +160,7 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
                           unsigned shared_bytes, void *stream, void **parameters, void **extra) {
     (void)extra;
     if (grid_y * grid_z * block_y * block_z != 1) return 1;
+    if (fake_cuda.needs_context && !has_context) return 201;
     if (fake_cuda.on_queue)
         return fake_cuda.on_queue(fake_cuda.user, stream, grid_x, parameters[0]);
     fake_cuda.launches++;

@@ -40,7 +40,8 @@ typedef struct fake_record {
     int loads, unloads, launches, retains, releases, allocations, encodings;
     unsigned grid, threads, shared_bytes;
     int shared_attribute;
-    int module; /* of the last launch: which load it came from, from 1 */
+    int module;        /* of the last launch: which load it came from, from 1 */
+    int needs_context; /* set by the test: threads without a current context launch nothing */
     void *stream;
     size_t parameter_bytes; /* set by the test: how much of the struct to keep */
     unsigned char parameters[4096];

@@ -195,7 +195,7 @@ static int encode_repeated(void *map, int type, uint32_t rank, void *address,
 }
 
 typedef struct worker {
-    map_store *store;
+    kept *store;
     unsigned seed;
     int wrong;
 } worker;
@@ -220,7 +220,7 @@ static void threads_share_a_store(void **state) {
     (void)state;
     thrd_t threads[THREADS];
     worker workers[THREADS];
-    map_store *store = map_store_new();
+    kept *store = maps_new();
     assert_non_null(store);
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i] = (worker){store, i, 0};
@@ -230,7 +230,7 @@ static void threads_share_a_store(void **state) {
         thrd_join(threads[i], NULL);
         assert_int_equal(workers[i].wrong, 0);
     }
-    map_store_free(store);
+    kept_free(store);
 }
 
 int main(void) {

@@ -4,19 +4,22 @@ import torch
 from .. import _again
 from .._attention import HEAD_UNIT, LAYOUTS, parts_of, positive
 from .._program import MACHINES
-from . import _operators
+from . import _differentiable, _operators
 
 is_cast_anywhere = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, mask=None, scale=None, align=None, return_lse=False,
-              layout="bhld", on=None, gpu=None, group=None):
+              layout="bhld", on=None, gpu=None, group=None, fused=False):
     """o, or (o, lse), of (batch, heads, length, d) tensors; layout="blhd" takes (batch, length, heads, d).
 
     mask        boolean, true where a key is seen, or numbers that are added to scores that are scaled and capped: of (batch, heads,
                 queries, keys) in either layout, each of that length or 1, or without the first ones. It hides beside what causal
                 and window hide; rows that see nothing are 0
+
+    fused       gradients by one kernel of five products instead of two of seven, where there is one: it adds up in memory, in no order, so
+                that two runs differ in the last bits
 
     The other arguments are those of flashtl.attention. q, k, v, alibi and a mask of numbers have gradients. Where autocast is enabled, q,
     k, v and a mask of numbers are cast to its type. Tensors of the CPU are computed by the interpreter, of float32, too,
@@ -29,20 +32,37 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, m
         from .. import distributed
         return distributed.attention(q, k, v, group=group, causal=causal, window=window, softcap=softcap, alibi=alibi, scale=scale,
                                      return_lse=return_lse, layout=layout, on=on, gpu=gpu)
+    if fused:
+        refuse_order()
     if torch.compiler.is_compiling() or is_cast_anywhere() and is_cast(q):
-        return attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu)
+        return attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu, fused)
     tensors, absent = _again.present(q, k, v, alibi, mask)
     options = "torch.attention", absent, causal, window, softcap, scale, align, return_lse, layout, on, gpu
     found = _again.again(options, tensors)
     if found:
         return found if return_lse else found[0]
+    if torch.is_grad_enabled() and has_simple_gradients(tensors, q, k, alibi, mask, causal, window, align, layout):
+        def whole():
+            return attend(q, k, v, causal, window, softcap, alibi, mask, scale, "last", True, layout, on, gpu)
+        made = _differentiable.Attention.apply(q, k, v, alibi, mask, whole, (causal, window, softcap, scale, layout, on, gpu), bool(fused))
+        return made if return_lse else made[0]
     with _again.learning(options, tensors) as learned:
-        made = attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu)
+        made = attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu, fused)
         learned.give(*(made if return_lse else (made,)))
     return made
 
 
-def attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu):
+def has_simple_gradients(tensors, q, k, alibi, mask, causal, window, align, layout):
+    """Whether some are asked for, of one launch and no mask, and PyTorch does nothing beside."""
+    if not any(tensor.requires_grad for tensor in tensors) or not _again.is_run(tensors) or layout not in LAYOUTS:
+        return False
+    if align not in (None, "first", "last") or q.dim() != 4 or k.dim() != 4 or mask is not None and (mask.requires_grad or mask.dim() != 4):
+        return False
+    length = LAYOUTS[layout][2]
+    return align == "last" or q.shape[length] == k.shape[length] or not (causal or window or alibi is not None)
+
+
+def attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu, fused=False):
     """The whole call, by operators that PyTorch differentiates and compiles."""
     check_words(layout, on)
     q, k, v = cast(q, k, v)
@@ -60,11 +80,16 @@ def attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_l
         seen = (k, v) if keys == k.shape[length] else (k.narrow(length, 0, keys), v.narrow(length, 0, keys))
         hidden = None if mask is None else part_of(part_of(mask, 2, begin, end), 3, 0, keys)
         made.append(_operators.forward(rows, *seen, alibi, hidden, is_causal, window or None, softcap or None, scale or None, layout, on,
-                                       gpu, return_lse or needs))
+                                       gpu, return_lse or needs, bool(fused)))
     o = made[0][0] if len(made) == 1 else torch.cat([one[0] for one in made], length)
     if not return_lse:
         return o
     return o, made[0][1] if len(made) == 1 else torch.cat([one[1] for one in made], 2)
+
+
+def refuse_order():
+    if torch.are_deterministic_algorithms_enabled() and not torch.is_deterministic_algorithms_warn_only_enabled():
+        raise ValueError("fused=True adds gradients up in no order, and torch.use_deterministic_algorithms asks for the same bits in each run")
 
 
 def is_cast(tensor):

@@ -6,6 +6,7 @@ import torch
 
 from .._arrays import TYPES
 from .._attention import attention_sketch, program_of
+from .._errors import DiagnosticError
 from .._library import derive
 from ._masks import as_bias, as_rows, bias_type, rows_empty, with_bias
 
@@ -22,11 +23,17 @@ def forward_text(operator, causal, window, softcap, has_alibi, bias, is_tile, wi
 
 
 @functools.lru_cache(TEXTS_MOST)
-def gradient_text(operator, causal, window, softcap, has_alibi, bias, of, is_single, with_lse):
+def gradient_text(operator, causal, window, softcap, has_alibi, bias, of, is_single, with_lse, fused):
     """The kernels after the forward pass, which leaves O and lse to them; is_single: gradients in f32, whatever the Inputs are; with_lse:
-    lse is an Output, too, with a gradient of its own."""
+    lse is an Output, too, with a gradient of its own; fused: in the fused form, where there is one."""
     sketch = forward_text(operator, causal, window, softcap, has_alibi, bias, "B" in of, with_lse)
-    whole = derive(sketch, of=[INPUTS[letter] for letter in of], name="<attention>")
+    named = {"of": [INPUTS[letter] for letter in of], "name": "<attention>"}
+    try:
+        whole = derive(sketch, fused=fused, **named)
+    except DiagnosticError:
+        if not fused:
+            raise
+        whole = derive(sketch, **named)
     text = whole[[match.start() for match in re.finditer("^kernel ", whole, re.M)][1]:]
     return re.sub(r"^Output d([QKV]) \(", r"Output d\1 f32 (", text, flags=re.M) if is_single else text
 
@@ -75,7 +82,8 @@ def masked(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu
 
 # --- gradients -----------------------------------------------------------------------------------------------------------
 
-def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, is_single=False, mask=None):
+def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, is_single=False, mask=None,
+              fused=False):
     """Those of dq, dk, dv, the bias's and the slopes' that 'of' names: dq, dk and dv in the layout of q, k and v, and in their type or in
     float32; the bias's for every score."""
     made = {name: torch.empty(tensor.shape, dtype=torch.float32 if is_single else tensor.dtype, device=tensor.device)
@@ -92,7 +100,7 @@ def gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, 
                  "slope": alibi if alibi is None else alibi.contiguous(),
                  "bias": as_rows(bias) if "B" in of else bias, "scale": scale or q.shape[3] ** -0.5}
         text = gradient_text(operator_of(heads["Q"], heads["K"]), causal, window, softcap, alibi is not None,
-                             None if mask is None else bias_type(mask), of, is_single, dlse is not None)
+                             None if mask is None else bias_type(mask), of, is_single, dlse is not None, fused)
         run(text, given, on, gpu, {f"d{INPUTS[letter]}": tensor if letter in "BA" else as_heads(tensor, layout)
                                    for letter, tensor in made.items()})
     else:  # nobody sees a key

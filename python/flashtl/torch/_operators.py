@@ -20,8 +20,8 @@ def refuse_tangents():
 @torch.library.custom_op("flashtl::attention", mutates_args=())
 def forward(q: Tensor, k: Tensor, v: Tensor, alibi: Optional[Tensor], mask: Optional[Tensor], causal: bool, window: Optional[int],
             softcap: Optional[float], scale: Optional[float], layout: str, on: Optional[str], gpu: Optional[str],
-            with_lse: bool) -> Tuple[Tensor, Tensor]:
-    """(o, lse); lse is empty where it is not asked for. The mask has four axes, each of the scores' length or of 1."""
+            with_lse: bool, fused: bool = False) -> Tuple[Tensor, Tensor]:
+    """(o, lse); lse is empty where it is not asked for; 'fused' is the gradients' form. The mask has four axes, each of the scores' length or of 1."""
     refuse_tangents()
     with torch.no_grad():
         q, k, v = (_derived.plain(tensor) for tensor in (q, k, v))
@@ -39,7 +39,7 @@ def no_lse(q):
 
 
 @forward.register_fake
-def _(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu, with_lse):
+def _(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu, with_lse, fused=False):
     batch, heads, length = (q.shape[_attention.LAYOUTS[layout][i]] for i in range(3))
     lse = q.new_empty((batch, heads, length), dtype=torch.float32) if with_lse else no_lse(q)
     return q.new_empty((*q.shape[:3], v.shape[3])), lse
@@ -48,14 +48,15 @@ def _(q, k, v, alibi, mask, causal, window, softcap, scale, layout, on, gpu, wit
 @torch.library.custom_op("flashtl::attention_backward", mutates_args=())
 def backward(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Optional[Tensor], alibi: Optional[Tensor],
              mask: Optional[Tensor], causal: bool, window: Optional[int], softcap: Optional[float], scale: Optional[float], layout: str,
-             on: Optional[str], gpu: Optional[str], of: str) -> List[Tensor]:
+             on: Optional[str], gpu: Optional[str], of: str, fused: bool = False) -> List[Tensor]:
     """The gradients of those of q, k, v, the mask and the slopes that 'of' names ("QKVBA"), in this order; the mask's for every score."""
     with torch.no_grad():
-        return _derived.gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, mask=mask)
+        return _derived.gradients(do, q, k, v, o, lse, dlse, alibi, causal, window, softcap, scale, layout, on, gpu, of, mask=mask,
+                                  fused=fused)
 
 
 @backward.register_fake
-def _(do, q, k, v, o, lse, dlse, alibi, mask, causal, window, softcap, scale, layout, on, gpu, of):
+def _(do, q, k, v, o, lse, dlse, alibi, mask, causal, window, softcap, scale, layout, on, gpu, of, fused=False):
     made = [tensor.new_empty(tensor.shape) for name, tensor in zip("QKV", (q, k, v)) if name in of]
     batch, heads, length = (q.shape[_attention.LAYOUTS[layout][i]] for i in range(3))
     if "B" in of:
@@ -64,10 +65,10 @@ def _(do, q, k, v, o, lse, dlse, alibi, mask, causal, window, softcap, scale, la
 
 
 def save(ctx, inputs, output):
-    q, k, v, alibi, mask, *options, with_lse = inputs
+    q, k, v, alibi, mask, *options, with_lse, fused = inputs
     ctx.save_for_backward(q, k, v, *output, alibi, mask)
     ctx.set_materialize_grads(False)
-    ctx.options, ctx.with_lse = options, with_lse
+    ctx.options, ctx.with_lse, ctx.fused = options, with_lse, fused
 
 
 def differentiate(ctx, do, dlse):
@@ -81,7 +82,7 @@ def differentiate(ctx, do, dlse):
         return (None,) * len(needs)
     do = torch.zeros_like(o) if do is None else do
     made = [None] * len(needs)
-    for name, gradient in zip(of, backward(do, q, k, v, o, lse, dlse, alibi, mask, *ctx.options, of)):
+    for name, gradient in zip(of, backward(do, q, k, v, o, lse, dlse, alibi, mask, *ctx.options, of, ctx.fused)):
         made[places[name]] = gradient.sum_to_size(mask.shape) if name == "B" else gradient
     return tuple(made)
 
