@@ -126,8 +126,7 @@ emit_scope elements_scope(emit *t, const elements_item *x, int e, bool is_writte
                         .index_count = 2,
                         .frame = &x->frame->shape,
                         .element = e,
-                        .reads = x->once.items,
-                        .read_count = x->once.count};
+                        .reads = &x->once};
 }
 
 static emit_value operand_value(emit *t, const elements_item *x, int operand, int e) {

@@ -22,7 +22,7 @@ typedef struct elements_item {
     bool reduces;
     bool partial; /* reduces: the target keeps each lane's part */
     bool is_done;
-    LIST(emit_read) once; /* elements of tables that are read before the loops, see once.c */
+    emit_reads once; /* elements of tables that are read before the loops, see once.c */
     LIST(once_line) lines;
 } elements_item;
 
