@@ -87,7 +87,7 @@ typedef struct model_use {
     int cursor;                /* shared: by which the generation is found; -1: no Wait names it */
     const tl_symbol *symbol;   /* as written: a view, perhaps */
     const tl_operand *operand; /* of a Compute; NULL when it is in an expression or a Copy */
-    signed char axes[MODEL_AXES_MAX]; /* which axis of it each of the target's is; -1: none */
+    int axes[MODEL_AXES_MAX];  /* which axis of it each of the target's is; -1: none */
     diag_range range;
     str name;
 } model_use;
