@@ -30,6 +30,24 @@ bool model_visit_lets(const model *m, const tl_expr *e, bool loops, tl_visitor *
     return tl_visit(e, visit_deep, &d);
 }
 
+static bool is_no_walk(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID;
+}
+
+bool model_depends_on_grid(const model *m, const tl_expr *e) {
+    return !model_visit_lets(m, e, false, is_no_walk, NULL);
+}
+
+static bool has_no_element(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_ELEMENT;
+}
+
+bool model_reads_element(const model *m, const tl_expr *e) {
+    return !model_visit_lets(m, e, false, has_no_element, NULL);
+}
+
 bool model_is_whole_body(const model_step *step) {
     return step->statement->kind == TL_ROLE;
 }

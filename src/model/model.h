@@ -233,5 +233,8 @@ bool model_is_vote(const tl_expr *e);
  */
 bool model_visit_lets(const model *m, const tl_expr *e, bool loops, tl_visitor *visit,
                       void *context);
+/* Is a walk of the grid in it, or an element of a table? Lets are gone into. */
+bool model_depends_on_grid(const model *m, const tl_expr *e);
+bool model_reads_element(const model *m, const tl_expr *e);
 
 #endif

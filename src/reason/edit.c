@@ -4,10 +4,6 @@
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s) {
-    return s->parent ? tl_statement_body(s->parent) : &kernel->body;
-}
-
 static void adopt(tl_statement *s, tl_statement *parent) {
     s->parent = parent;
     tl_block *body = tl_statement_body(s);
@@ -15,7 +11,7 @@ static void adopt(tl_statement *s, tl_statement *parent) {
 }
 
 void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
-    tl_block *block = edit_block_of(kernel, at);
+    tl_block *block = tl_block_of(kernel, at);
     if (quoted.first && at->blank_before) {
         quoted.first->blank_before = true;
         at->blank_before = false;
@@ -28,7 +24,7 @@ void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
 }
 
 void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
-    tl_block *block = edit_block_of(kernel, at);
+    tl_block *block = tl_block_of(kernel, at);
     for (tl_statement *s = quoted.first, *next; s; s = next) {
         next = s->next;
         tl_insert_after(block, at, s);
@@ -57,7 +53,7 @@ void edit_append_copy(arena *memory, tl_block *block, const tl_statement *s) {
 }
 
 void edit_remove(tl_kernel *kernel, tl_statement *s) {
-    tl_remove(edit_block_of(kernel, s), s);
+    tl_remove(tl_block_of(kernel, s), s);
 }
 
 void edit_replace(tl_kernel *kernel, tl_statement *s, tl_block quoted) {
@@ -91,7 +87,7 @@ bool edit_is_within(const tl_statement *s, const tl_statement *outer) {
 
 tl_statement *edit_ancestor_in(tl_kernel *kernel, tl_statement *s, const tl_block *block) {
     for (; s; s = s->parent)
-        if (edit_block_of(kernel, s) == block) return s;
+        if (tl_block_of(kernel, s) == block) return s;
     return NULL;
 }
 
@@ -180,10 +176,7 @@ const char *edit_factor_text(arena *memory, const tl_expr *e) {
 }
 
 str edit_bare(str name) {
-    static const char *const suffixes[] = {"_shared", "_register", "_global"};
-    for (int i = 0; i < 3; i++)
-        if (str_ends(name, str_from(suffixes[i])))
-            return (str){name.data, name.length - str_from(suffixes[i]).length};
+    tl_cut_place(&name);
     return name;
 }
 

@@ -6,8 +6,6 @@
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s); /* the block s is in */
-
 /* Moves quoted statements into the tree, keeping their order. */
 void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted);
 void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted);

@@ -65,7 +65,6 @@ bool elements_has_table_or_tile(emit *t, const tl_expr *e); /* does one take par
 /* The name of an index of the thread's first element, and what the loops' variables add to it. */
 str elements_index_first(emit *t, str name);
 str elements_row_offset(emit *t, const emit_shape *s);
-str elements_column_offset(emit *t, const emit_shape *s, int element);
 /* RowArgMax: where the tile's first column is on its axis. */
 emit_value elements_first_column(emit *t, const elements_item *x);
 /* The statement on the two elements of a pair, or the one of a vector. */
