@@ -1,6 +1,8 @@
 #include "base/convert.h"
 #include "base/wide.h"
 
+#include "base/number.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -34,18 +36,6 @@ size_t convert_bytes(convert_format format) {
     }
 }
 
-static uint64_t bits_of(double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static double from_bits(uint64_t bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* Rounds the significand by adding half a unit (a little less where the kept part is even) and
  * cutting; a carry into the exponent is what rounding up to the next power of two means.
  */
@@ -56,10 +46,10 @@ static double round_shape(const format_shape *shape, double value) {
         return copysign(nearbyint(size / shape->unit) * shape->unit, value);
     }
     int cut = 52 - shape->fraction;
-    uint64_t bits = bits_of(size);
+    uint64_t bits = number_bits(size);
     bits += ((UINT64_C(1) << (cut - 1)) - 1) + ((bits >> cut) & 1);
     bits &= ~((UINT64_C(1) << cut) - 1);
-    double rounded = isinf(size) ? size : from_bits(bits);
+    double rounded = isinf(size) ? size : number_of_bits(bits);
     if (rounded > shape->most) rounded = shape->saturates ? shape->most : (double)INFINITY;
     return copysign(rounded, value);
 }
@@ -90,20 +80,20 @@ double convert_round(convert_format format, double value) {
  * are counted by adding a number whose own unit is that one.
  */
 WIDE_VECTORS static void round_open(const format_shape *shape, double *values, size_t count) {
-    const int64_t sign = INT64_MIN, infinite = (int64_t)bits_of((double)INFINITY);
+    const int64_t sign = INT64_MIN, infinite = (int64_t)number_bits((double)INFINITY);
     int cut = 52 - shape->fraction;
     int64_t half = (INT64_C(1) << (cut - 1)) - 1, mask = -(INT64_C(1) << cut);
-    int64_t normal = (int64_t)bits_of(shape->normal), most = (int64_t)bits_of(shape->most);
+    int64_t normal = (int64_t)number_bits(shape->normal), most = (int64_t)number_bits(shape->most);
     double counter = shape->unit * 0x1.8p52;
     for (size_t i = 0; i < count; i++) {
-        int64_t value = (int64_t)bits_of(values[i]), size = value & ~sign;
-        int64_t small = (int64_t)bits_of((from_bits((uint64_t)size) + counter) - counter);
+        int64_t value = (int64_t)number_bits(values[i]), size = value & ~sign;
+        int64_t small = (int64_t)number_bits((number_of_bits((uint64_t)size) + counter) - counter);
         int64_t odd = (int64_t)((uint64_t)size >> cut & 1);
         int64_t rounded = (size + half + odd) & mask;
         rounded = rounded > most ? infinite : rounded;
         rounded = size < normal ? small : rounded;
         rounded = size > infinite ? size : rounded;
-        values[i] = from_bits((uint64_t)(rounded | (value & sign)));
+        values[i] = number_of_bits((uint64_t)(rounded | (value & sign)));
     }
 }
 
@@ -145,11 +135,11 @@ WIDE_VECTORS void convert_steps(convert_format format, const double *values, siz
                                 double *steps) {
     const format_shape *shape = &shapes[format];
     double normal = shape->normal, most = shape->most, unit = shape->unit;
-    double smallest = from_bits((uint64_t)(1023 - shape->fraction) << 52); /* of 1 to 2 */
+    double smallest = number_of_bits((uint64_t)(1023 - shape->fraction) << 52); /* of 1 to 2 */
     for (size_t i = 0; i < count; i++) {
         double size = fabs(values[i]);
-        uint64_t bits = bits_of(size > most ? most : size);
-        double step = from_bits(bits & UINT64_C(0x7ff0000000000000)) * smallest;
+        uint64_t bits = number_bits(size > most ? most : size);
+        double step = number_of_bits(bits & UINT64_C(0x7ff0000000000000)) * smallest;
         steps[i] = size >= normal ? step : unit;
     }
 }
@@ -185,7 +175,7 @@ uint32_t convert_to_bits(convert_format format, double value) {
     double size = fabs(round_shape(shape, value));
     if (isinf(size)) return sign | special_bits(format);
     if (size < shape->normal) return sign | (uint32_t)(size / shape->unit);
-    uint64_t bits = bits_of(size);
+    uint64_t bits = number_bits(size);
     int exponent = (int)(bits >> 52) - 1023 - shape->least + 1;
     uint32_t fraction = (uint32_t)((bits & ((UINT64_C(1) << 52) - 1)) >> (52 - shape->fraction));
     return sign | ((uint32_t)exponent << shape->fraction) | fraction;
@@ -215,7 +205,7 @@ double convert_from_bits(convert_format format, uint32_t bits) {
     /* by bits: a table of powers of two without one */
     uint64_t wide = (uint64_t)((int)exponent + shape->least - 1 + 1023) << 52 |
                     (uint64_t)fraction << (52 - shape->fraction);
-    return sign * from_bits(wide);
+    return sign * number_of_bits(wide);
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */

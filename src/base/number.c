@@ -104,19 +104,14 @@ int number_print(char *out, size_t bytes, const char *format, ...) {
     return length;
 }
 
-int number_write_list(FILE *file, const char *format, va_list arguments) {
-    plain_locale l;
-    if (!enter(&l)) return -1;
-    int length = vfprintf(file, format, arguments);
-    leave(&l);
-    return length;
-}
-
 int number_write(FILE *file, const char *format, ...) {
+    plain_locale l;
     va_list arguments;
+    if (!enter(&l)) return -1;
     va_start(arguments, format);
-    int length = number_write_list(file, format, arguments);
+    int length = vfprintf(file, format, arguments);
     va_end(arguments);
+    leave(&l);
     return length;
 }
 

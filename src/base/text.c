@@ -298,6 +298,12 @@ void text_add_z(text_buffer *buffer, const char *c_string) {
     text_add(buffer, str_from(c_string));
 }
 
+void text_add_quoted(text_buffer *buffer, const char *c_string) {
+    text_add_z(buffer, "'");
+    for (const char *c = c_string; *c; c++) text_format(buffer, *c == '\'' ? "''" : "%c", *c);
+    text_add_z(buffer, "'");
+}
+
 void text_add_html(text_buffer *buffer, str text) {
     size_t begin = 0;
     for (size_t i = 0; i < text.length; i++) {

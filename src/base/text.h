@@ -76,6 +76,8 @@ void text_add(text_buffer *buffer, str s);
 void text_add_z(text_buffer *buffer, const char *c_string);
 /* With the signs of HTML as entities, in elements and in quoted attributes alike. */
 void text_add_html(text_buffer *buffer, str text);
+/* As gnuplot's '...', in which a quote is doubled. */
+void text_add_quoted(text_buffer *buffer, const char *c_string);
 void text_format(text_buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void text_repeat(text_buffer *buffer, char c, size_t count);

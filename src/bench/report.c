@@ -222,13 +222,6 @@ void bench_table(const bench_result *results, int count, const bench_names *name
 
 enum { PANEL_COLUMNS = 3, PANEL_WIDTH = 460, PANEL_HEIGHT = 320 };
 
-/* gnuplot's '...' doubles a quote that is in it. */
-static void add_quoted(text_buffer *out, const char *text) {
-    text_add_z(out, "'");
-    for (const char *c = text; *c; c++) text_format(out, *c == '\'' ? "''" : "%c", *c);
-    text_add_z(out, "'");
-}
-
 static void add_panel(const bench_result *results, int count, const bench_case *row,
                       const bench_names *names, text_buffer *out) {
     text_buffer data;
@@ -236,11 +229,11 @@ static void add_panel(const bench_result *results, int count, const bench_case *
     text_add_z(out, "set title ");
     char title[BENCH_NAME_BYTES + BENCH_ROW_BYTES + 4];
     snprintf(title, sizeof title, "%s: %s", row->name, row->row);
-    add_quoted(out, title);
+    text_add_quoted(out, title);
     text_format(out, " noenhanced\nset ylabel '%s'\nplot", row->flops > 0 ? "TFLOPS" : "GB/s");
     for (int k = 0; k < names->count; k++) {
         text_format(out, "%s '-' using 1:2 with linespoints lw 2 title ", k ? "," : "");
-        add_quoted(out, names->contenders[k]);
+        text_add_quoted(out, names->contenders[k]);
         for (int i = 0; i < count; i++) {
             if (!is_same_row(&results[i].what, row)) continue;
             if (is_fine(&results[i], k)) {
@@ -266,7 +259,7 @@ void bench_plot(const bench_result *results, int count, const bench_names *names
     int lines = (panels + columns - 1) / columns;
     text_format(out, "set terminal svg size %d,%d dynamic background 'white'\nset output ",
                 columns * PANEL_WIDTH, lines * PANEL_HEIGHT);
-    add_quoted(out, path);
+    text_add_quoted(out, path);
     text_format(out,
                 "\nset multiplot layout %d,%d\nset logscale x 2\nset format x '%%.0f'\n"
                 "set xlabel 'length'\nset key bottom right\nset grid\nset yrange [0:*]\n",

@@ -270,16 +270,12 @@ static holds_value made_end(judged *j, int k, int axis_id, const holds_value *be
 
 /* --- what steps came to ----------------------------------------------------------------------- */
 
-static bool is_one(const holds_value *a, const holds_value *b) { /* bit by bit: of 0 and -0, too */
-    return a->may == b->may && a->is_number == b->is_number &&
-           memcmp(&a->number, &b->number, sizeof a->number) == 0;
-}
-
 static int number_of(machine *mc, const machine_held *held) {
     for (int i = 0; i < mc->helds.count; i++) {
         const machine_held *known = &mc->helds.items[i];
-        bool is = is_one(&known->inside, &held->inside);
-        for (int k = 0; k < MODEL_AXES_MAX && is; k++) is = is_one(&known->ends[k], &held->ends[k]);
+        bool is = holds_equal(known->inside, held->inside);
+        for (int k = 0; k < MODEL_AXES_MAX && is; k++)
+            is = holds_equal(known->ends[k], held->ends[k]);
         if (is) return i;
     }
     list_push(mc->memory, &mc->helds, *held);

@@ -26,11 +26,6 @@ static void add_granule(search *s, const tl_expr *e) {
     if (s->granule_count < SEARCH_GRANULES_MAX) s->granules[s->granule_count++] = value;
 }
 
-static bool is_no_walk(void *context, const tl_expr *e) {
-    (void)context;
-    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID;
-}
-
 /* NULL: there are too many. */
 static extents_variable *need_variable(search *s, const tl_symbol *symbol, const tl_expr *element) {
     extents *x = s->x;
@@ -45,7 +40,7 @@ static extents_variable *need_variable(search *s, const tl_symbol *symbol, const
     extents_variable *v = &x->variables[x->variable_count++];
     *v = (extents_variable){.symbol = symbol, .element = element};
     if (symbol && symbol->kind == TL_SYMBOL_GRID) v->walk = tl_walk_of(symbol)->extent;
-    v->is_of_tile = element && !model_visit_lets(x->model, element, false, is_no_walk, NULL);
+    v->is_of_tile = element && model_depends_on_grid(x->model, element);
     return v;
 }
 

@@ -118,19 +118,14 @@ const extents_variable *extents_variable_of(const extents *x, const tl_expr *ele
     return NULL;
 }
 
-static bool give(tl_value *out, int64_t value) {
-    *out = (tl_value){.integer = value, .real = (double)value};
-    return true;
-}
-
 static bool ask(extents_values *v, const tl_expr *call, tl_value *out) {
     int64_t next;
     switch (call->function) {
-    case TL_FUNCTION_FIRST: return give(out, v->tile == 0);
-    case TL_FUNCTION_MORE: return give(out, v->tile + 1 < v->tiles);
+    case TL_FUNCTION_FIRST: return tl_give(out, v->tile == 0);
+    case TL_FUNCTION_MORE: return tl_give(out, v->tile + 1 < v->tiles);
     case TL_FUNCTION_NEXT:
         return extents_integer(v->following ? v->following : v, call->items[0], &next) &&
-               give(out, next);
+               tl_give(out, next);
     default: return false;
     }
 }
@@ -143,10 +138,10 @@ static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     const extents_variable *own = extents_variable_of(v->extents, e);
     if (own) {
         const extents_run *run = own->is_of_tile ? v->elements : v->run;
-        return give(out, run->values[own - v->extents->variables]);
+        return tl_give(out, run->values[own - v->extents->variables]);
     }
     const extents_table *table = extents_table_of(v->extents, e);
     int64_t value;
-    if (table) return extents_table_value(v, table, e, &value) && give(out, value);
-    return give(out, 0);
+    if (table) return extents_table_value(v, table, e, &value) && tl_give(out, value);
+    return tl_give(out, 0);
 }

@@ -237,6 +237,58 @@ static unsigned partial_operands(const layouts_flow *f, const model_step *step) 
     return operands;
 }
 
+/* Are the elements of the use in other places than those of the widest operand? Reports it. */
+static bool lies_otherwise(layouts_flow *f, const model_use *wide, const tl_layout *a,
+                           const model_use *use, const tl_layout *b, diag_range range) {
+    if (model_same_layout(f->model, wide->tile, a, use->tile, b)) return false;
+    if (!layouts_may_report(f, use->tile)) return false;
+    str expected = tl_layout_words(f->memory, a), found = tl_layout_words(f->memory, b);
+    diag *d =
+        diag_report(f->diags, DIAG_LAYOUT_DIFFERS, range, wide->name, expected, use->name, found);
+    diag_expected(d, expected, found);
+    return true;
+}
+
+static void compare_operands(layouts_flow *f, const model_step *step, const model_use *wide) {
+    int axes = f->model->tiles[wide->tile].axis_count;
+    for (int i = 0; i < step->read_count; i++) {
+        const model_use *use = &step->reads[i];
+        if (use == wide || !is_register(f, use)) continue;
+        if (f->model->tiles[use->tile].axis_count < axes) {
+            check_vector(f, step, use, wide->tile);
+            continue;
+        }
+        tl_layout a = f->tiles[wide->tile].layout, b = f->tiles[use->tile].layout;
+        a.is_partial = b.is_partial = false;
+        diag_range range = use->range.end ? use->range : step->statement->range;
+        if (lies_otherwise(f, wide, &a, use, &b, range)) note_since(f, use->tile);
+    }
+}
+
+/* The target lies as the widest operand does; 'known': how all operands lie is. */
+static void leave_elementwise(layouts_flow *f, const model_step *step, const model_use *wide,
+                              bool known) {
+    int tile = step->target.tile;
+    bool same_axes =
+        wide && f->model->tiles[wide->tile].axis_count == f->model->tiles[tile].axis_count;
+    if (step->accumulates) {
+        if (!is_known(f, step, &step->target) || !known || !same_axes) return;
+        lies_otherwise(f, wide, &f->tiles[wide->tile].layout, &step->target, &f->tiles[tile].layout,
+                       step->target.range);
+        return;
+    }
+    if (!same_axes || !known) {
+        leave(f, tile, allocated(f, tile), step->statement);
+        return;
+    }
+    tl_layout l = f->tiles[wide->tile].layout;
+    for (int i = 0; i < step->read_count; i++) {
+        if (is_register(f, &step->reads[i]))
+            l.is_partial |= f->tiles[step->reads[i].tile].layout.is_partial;
+    }
+    leave(f, tile, &l, step->statement);
+}
+
 static void check_elementwise(layouts_flow *f, const model_step *step) {
     const tl_compute *c = &step->statement->compute;
     const model_use *wide = widest(f, step);
@@ -251,55 +303,8 @@ static void check_elementwise(layouts_flow *f, const model_step *step) {
         known &= is_known(f, step, use);
         if (!is_linear && refuse_partial(f, step, use)) known = false;
     }
-    if (wide && known) {
-        int axes = f->model->tiles[wide->tile].axis_count;
-        for (int i = 0; i < step->read_count; i++) {
-            const model_use *use = &step->reads[i];
-            if (use == wide || !is_register(f, use)) continue;
-            tl_layout a = f->tiles[wide->tile].layout, b = f->tiles[use->tile].layout;
-            if (f->model->tiles[use->tile].axis_count < axes) {
-                check_vector(f, step, use, wide->tile);
-                continue;
-            }
-            a.is_partial = b.is_partial = false;
-            if (model_same_layout(f->model, wide->tile, &a, use->tile, &b)) continue;
-            if (!layouts_may_report(f, use->tile)) continue;
-            str expected = tl_layout_words(f->memory, &a), found = tl_layout_words(f->memory, &b);
-            diag *d = diag_report(f->diags, DIAG_LAYOUT_DIFFERS,
-                                  use->range.end ? use->range : step->statement->range, wide->name,
-                                  expected, use->name, found);
-            diag_expected(d, expected, found);
-            note_since(f, use->tile);
-        }
-    }
-    if (!step->has_target) return;
-    int tile = step->target.tile;
-    bool same_axes =
-        wide && f->model->tiles[wide->tile].axis_count == f->model->tiles[tile].axis_count;
-    if (step->accumulates) {
-        if (!is_known(f, step, &step->target) || !wide || !known) return;
-        if (same_axes &&
-            !model_same_layout(f->model, wide->tile, &f->tiles[wide->tile].layout, tile,
-                               &f->tiles[tile].layout) &&
-            layouts_may_report(f, tile)) {
-            str expected = tl_layout_words(f->memory, &f->tiles[wide->tile].layout);
-            str found = tl_layout_words(f->memory, &f->tiles[tile].layout);
-            diag_expected(diag_report(f->diags, DIAG_LAYOUT_DIFFERS, step->target.range, wide->name,
-                                      expected, step->target.name, found),
-                          expected, found);
-        }
-        return;
-    }
-    if (!wide || !same_axes || !known) {
-        leave(f, tile, allocated(f, tile), step->statement);
-        return;
-    }
-    tl_layout l = f->tiles[wide->tile].layout;
-    for (int i = 0; i < step->read_count; i++) {
-        if (is_register(f, &step->reads[i]))
-            l.is_partial |= f->tiles[step->reads[i].tile].layout.is_partial;
-    }
-    leave(f, tile, &l, step->statement);
+    if (wide && known) compare_operands(f, step, wide);
+    if (step->has_target) leave_elementwise(f, step, wide, known);
 }
 
 static void check_reduction(layouts_flow *f, const model_step *step) {

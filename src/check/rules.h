@@ -79,7 +79,7 @@ const tl_statement *rules_noted(const rules_notes *notes, const tl_expr *e);
 void rules_note_tile(rules_notes *notes, const tl_expr *e, const tl_statement *by);
 
 /* The Output that a view shows, or the Output itself; NULL for what shows none. */
-const tl_symbol *rules_output_of(const tl_symbol *tensor);
+const tl_symbol *rules_output_of(const tl_symbol *symbol);
 
 /* Shared memory, threads and registers; fills in facts->shared and the sums. */
 bool rules_budgets(arena *memory, const model *m, const gpu *target, diag_list *diags,

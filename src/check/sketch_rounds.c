@@ -82,10 +82,6 @@ static bool names(tl_statement *s, const tl_symbol *symbol) {
     return all.count > 0;
 }
 
-static bool is_accumulation(const tl_statement *s) {
-    return s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE;
-}
-
 static bool takes(const tl_statement *s, const tl_symbol *symbol) {
     for (int i = 0; s->kind == TL_COMPUTE && i < s->compute.operand_count; i++)
         if (tl_expr_mentions(s->compute.operands[i].value, symbol)) return true;
@@ -94,7 +90,7 @@ static bool takes(const tl_statement *s, const tl_symbol *symbol) {
 
 /* Without a look at what the tile held. */
 static bool writes_afresh(const tl_statement *s, const tl_symbol *symbol) {
-    return tl_writes(s, symbol) && !is_accumulation(s) && !takes(s, symbol);
+    return tl_writes(s, symbol) && !tl_accumulates(s) && !takes(s, symbol);
 }
 
 /* Does an accumulator that nothing else gives a value start in a loop inside of this one? */
@@ -102,14 +98,14 @@ static bool starts_inside(const rounds *r, const tl_symbol *symbol) {
     tl_statement *first = NULL;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (writes_afresh(s, symbol)) return false;
-        if (!first && is_accumulation(s) && tl_writes(s, symbol)) first = s;
+        if (!first && tl_accumulates(s) && tl_writes(s, symbol)) first = s;
     }
     const tl_statement *start = first && tl_is_inside(first, r->loop) ? first->parent : NULL;
     for (; start && start != r->loop; start = start->parent) {
         bool fits = start->kind == TL_FOR;
         for (tl_statement *s = r->kernel->body.first; s && fits; s = tl_next(s, NULL)) {
             if (!names(s, symbol)) continue;
-            bool accumulates = is_accumulation(s) && tl_writes(s, symbol) && !takes(s, symbol);
+            bool accumulates = tl_accumulates(s) && tl_writes(s, symbol) && !takes(s, symbol);
             fits = accumulates == tl_is_inside(s, start);
         }
         if (fits) return true;
@@ -236,7 +232,7 @@ static change change_of(const rounds *r, const tl_statement *s, const tl_symbol 
     const tl_compute *c = &s->compute;
     *by = SAME;
     if (s->kind != TL_COMPUTE) return UNKNOWN_CHANGE;
-    if (is_accumulation(s)) {
+    if (tl_accumulates(s)) {
         if (takes(s, symbol)) return UNKNOWN_CHANGE;
         *by = made_by(r, s);
         bool chooses = tl_operation_shape(c->operation) == TL_SHAPE_CHOICE ||

@@ -94,7 +94,10 @@ static bool add_items(const cli_option *option, cli_list *list, char *text, char
     return true;
 }
 
-const char *cli_next_choice(const cli_option *option, const char *before, size_t *length) {
+/* The values of an option whose table lists them ("f16|bf16|f32"), one after the other, from NULL
+ * on; NULL after the last, and for all other options.
+ */
+static const char *next_choice(const cli_option *option, const char *before, size_t *length) {
     static const char choice_letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
     const char *all = option->value;
     if (!*all || strspn(all, "abcdefghijklmnopqrstuvwxyz0123456789|") != strlen(all)) return NULL;
@@ -108,9 +111,9 @@ const char *cli_next_choice(const cli_option *option, const char *before, size_t
 static bool is_choice(const cli_option *option, const char *value, char why[512]) {
     size_t length, used = 0;
     char words[256] = "";
-    const char *at = cli_next_choice(option, NULL, &length);
+    const char *at = next_choice(option, NULL, &length);
     if (!at) return true;
-    for (; at; at = cli_next_choice(option, at, &length)) {
+    for (; at; at = next_choice(option, at, &length)) {
         bool is_it = strlen(value) == length && memcmp(at, value, length) == 0;
         if (is_it) return true;
         bool is_last = !at[length];

@@ -62,11 +62,6 @@ const cli_option *cli_find_option(int command, const char *name);
 /* Which commands a wrong name may have meant, after a sentence: "; did you mean 'fmt'?" */
 const char *cli_nearest_commands(const char *name, char words[NEAREST_BYTES]);
 
-/* The values of an option whose table lists them ("f16|bf16|f32"), one after the other, from NULL
- * on; NULL after the last, and for all other options.
- */
-const char *cli_next_choice(const cli_option *option, const char *before, size_t *length);
-
 /* Reads argv[2...] for a command: "--name value", "--name=value", "-o value", "--" ends the
  * options. False with one sentence in 'why'.
  */

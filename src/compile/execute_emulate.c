@@ -197,41 +197,53 @@ static uint32_t blocks_to_run(const ftl_plan *plan, const ftl_launch *launch, ui
     return blocks < launch->grid ? blocks : launch->grid;
 }
 
+/* What a launch has in memory: tensors, counters of tiles, and zeros for maps of nothing. */
+typedef struct memory_of_launch {
+    emulate_buffer *buffers;
+    emulate_pointer *pointers;
+    int buffer_count, pointer_count;
+    uint32_t counters[2];
+    char zeros[16];
+} memory_of_launch;
+
+static void lay_out(memory_of_launch *l, emulate_arguments *a) {
+    const ftl_plan *plan = a->emulator->plan;
+    l->buffers = arena_array(&a->memory, emulate_buffer, plan->tensor_count + 2);
+    l->pointers = arena_array(&a->memory, emulate_pointer, plan->tensor_count + 1);
+    l->buffer_count = plan->tensor_count;
+    for (int32_t t = 0; t < plan->tensor_count; t++) {
+        const ftl_plan_tensor *of = &plan->tensors[t];
+        emulate_pointer *pointer = &l->pointers[t];
+        pointer->buffer = t, pointer->parameter_offset = (uint32_t)of->pointer_offset;
+        l->buffers[t] = buffer_of(of, find_tensor(a->arguments, of->name), &pointer->byte_offset);
+    }
+    if (plan->grid_kind == FTL_GRID_DYNAMIC) {
+        l->pointers[l->buffer_count] = (emulate_pointer){
+            .buffer = l->buffer_count, .parameter_offset = (uint32_t)plan->counters_offset};
+        l->buffers[l->buffer_count++] = (emulate_buffer){.name = STR("tile counters"),
+                                                         .data = l->counters,
+                                                         .bytes = sizeof l->counters,
+                                                         .readable = true,
+                                                         .writable = true,
+                                                         .element_bytes = sizeof *l->counters};
+    }
+    l->pointer_count = l->buffer_count;
+    if (a->launch.map_count)
+        l->buffers[l->buffer_count++] = (emulate_buffer){.name = STR("zeros"),
+                                                         .data = l->zeros,
+                                                         .bytes = sizeof l->zeros,
+                                                         .readable = true,
+                                                         .element_bytes = 2};
+}
+
 static ftl_status emulate(ftl_context *context, void *arguments) {
     emulate_arguments *a = arguments;
     const ftl_plan *plan = a->emulator->plan;
     a->memory.on_exhausted = context->memory.on_exhausted;
-    emulate_buffer *buffers = arena_array(&a->memory, emulate_buffer, plan->tensor_count + 2);
-    emulate_pointer *pointers = arena_array(&a->memory, emulate_pointer, plan->tensor_count + 1);
-    int buffer_count = plan->tensor_count;
-    uint32_t counters[2] = {0, 0};
-    char zeros[16] = {0};
-    for (int32_t t = 0; t < plan->tensor_count; t++) {
-        const ftl_plan_tensor *of = &plan->tensors[t];
-        pointers[t].buffer = t, pointers[t].parameter_offset = (uint32_t)of->pointer_offset;
-        buffers[t] = buffer_of(of, find_tensor(a->arguments, of->name), &pointers[t].byte_offset);
-    }
-    if (plan->grid_kind == FTL_GRID_DYNAMIC) {
-        buffers[buffer_count] = (emulate_buffer){.name = STR("tile counters"),
-                                                 .data = counters,
-                                                 .bytes = sizeof counters,
-                                                 .readable = true,
-                                                 .writable = true,
-                                                 .element_bytes = sizeof *counters};
-        pointers[buffer_count] = (emulate_pointer){
-            .buffer = buffer_count, .parameter_offset = (uint32_t)plan->counters_offset};
-        buffer_count++;
-    }
-    int pointer_count = buffer_count;
-    if (a->launch.map_count) {
-        buffers[buffer_count++] = (emulate_buffer){.name = STR("zeros"),
-                                                   .data = zeros,
-                                                   .bytes = sizeof zeros,
-                                                   .readable = true,
-                                                   .element_bytes = 2};
-    }
+    memory_of_launch l = {0};
+    lay_out(&l, a);
     uint64_t seed = a->options ? a->options->seed : 0;
-    const char *why = write_maps(&a->launch, pointers, buffer_count - 1);
+    const char *why = write_maps(&a->launch, l.pointers, l.buffer_count - 1);
     if (why) return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%s", why);
     emulate_launch launch = {.entry = str_from(plan->entry),
                              .grid = {blocks_to_run(plan, &a->launch, seed), 1, 1},
@@ -239,10 +251,10 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
                              .dynamic_shared_bytes = (uint32_t)plan->shared_bytes,
                              .parameters = a->launch.parameters,
                              .parameter_bytes = (uint32_t)a->launch.parameter_bytes,
-                             .buffers = buffers,
-                             .buffer_count = buffer_count,
-                             .pointers = pointers,
-                             .pointer_count = pointer_count,
+                             .buffers = l.buffers,
+                             .buffer_count = l.buffer_count,
+                             .pointers = l.pointers,
+                             .pointer_count = l.pointer_count,
                              .tiles = tiles_of(plan, &a->memory),
                              .tile_count = plan->tile_count,
                              .variables = a->emulator->variables,
@@ -258,10 +270,10 @@ static ftl_status emulate(ftl_context *context, void *arguments) {
         return ftl_context_fail(context, FTL_INVALID_ARGUMENT, "%.*s", STR_ARGS(result.refusal));
     }
     hand_over(a, &result);
-    if (outcome == EMULATE_CLEAN && (counters[0] || counters[1])) {
+    if (outcome == EMULATE_CLEAN && (l.counters[0] || l.counters[1])) {
         return ftl_context_fail(context, FTL_CHECK_FAILED,
                                 "kernel '%s' leaves its tile counters at %u and %u, not at 0",
-                                plan->kernel, counters[0], counters[1]);
+                                plan->kernel, l.counters[0], l.counters[1]);
     }
     if (outcome == EMULATE_CLEAN) return FTL_OK;
     return ftl_context_fail(context, FTL_CHECK_FAILED,

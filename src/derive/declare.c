@@ -17,7 +17,7 @@ void words_add(arena *memory, words *w, str word) {
     if (!words_have(w, word)) list_push(memory, w, word);
 }
 
-void words_add_text(arena *memory, words *w, str text) {
+static void add_text(arena *memory, words *w, str text) {
     for (str word = str_cut_word(&text); word.length; word = str_cut_word(&text))
         words_add(memory, w, word);
 }
@@ -172,11 +172,11 @@ static const tl_statement *length_giver(const tape *t, str name, str text, const
 void write_declared(const tape *t, str text, text_buffer *out) {
     const tl_block *body = &t->kernel->body;
     words needed = {0};
-    words_add_text(t->memory, &needed, text);
+    add_text(t->memory, &needed, text);
     for (bool is_more = true; is_more;) {
         int before = needed.count;
         for (const tl_statement *s = body->first; s; s = s->next)
-            if (declares_any(s, &needed)) words_add_text(t->memory, &needed, header_of(t, s));
+            if (declares_any(s, &needed)) add_text(t->memory, &needed, header_of(t, s));
         for (int i = 0; i < before; i++) {
             const tl_statement *giver = length_giver(t, needed.items[i], text, &needed);
             if (giver) words_add(t->memory, &needed, giver->parameter.name);
@@ -194,7 +194,7 @@ void write_declared(const tape *t, str text, text_buffer *out) {
 static void write_places(tape *t, str text, text_buffer *out) {
     words needed = {0};
     bool is_sized = false;
-    words_add_text(t->memory, &needed, text);
+    add_text(t->memory, &needed, text);
     for (int i = 0; i < t->places.count; i++) {
         tape_place *place = &t->places.items[i];
         if (!words_have(&needed, place->tensor)) continue;

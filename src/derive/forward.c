@@ -40,16 +40,12 @@ static tl_statement *same_in(const tape *t, tl_kernel *copy, const tl_statement 
     return own;
 }
 
-static tl_block *block_of(tl_kernel *kernel, tl_statement *s) {
-    return s->parent ? tl_statement_body(s->parent) : &kernel->body;
-}
-
 /* Before the extreme is taken, which may be written over its operand. */
 static void leave_place(tape *t, tl_kernel *kernel, const tape_place *place, tl_statement *at) {
     const tl_operand *of = &at->compute.operands[0];
     arena *memory = t->memory;
     str operand = of->value->text, row = write_axis(t, place->axis), size = tape_places_size(t);
-    tl_block *block = block_of(kernel, at);
+    tl_block *block = tl_block_of(kernel, at);
     const char *turned = of->is_transposed ? ".T" : "";
     if (at->compute.operation == TL_ROW_MIN) {
         str less = tape_free_name(
@@ -212,7 +208,7 @@ static void keep_for(tape *t, tl_kernel *kernel, const tl_statement *output) {
         for (tl_statement *s = kernel->body.first, *next; s; s = next) {
             next = tl_next(s, NULL);
             bool stays = s->kind == TL_FOR ? s->loop.body.first != NULL : is_needed(&c, s);
-            if (!stays && !is_same_tensor(s, output)) tl_remove(block_of(kernel, s), s);
+            if (!stays && !is_same_tensor(s, output)) tl_remove(tl_block_of(kernel, s), s);
         }
 }
 

@@ -165,14 +165,10 @@ static bool read_copy(reading *r, const tl_statement *s) {
 
 /* --- the kernel ------------------------------------------------------------------------------- */
 
-static bool is_accumulated(const tl_statement *s) {
-    return s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE;
-}
-
 static bool is_sum_of_loop(const reading *r, const tl_statement *s) {
-    if (!is_accumulated(s)) return false;
+    if (!tl_accumulates(s)) return false;
     for (const tl_statement *other = first_in_loop(r); other != s; other = other->next)
-        if (writes_name(other, s->compute.target->text) && !is_accumulated(other)) return false;
+        if (writes_name(other, s->compute.target->text) && !tl_accumulates(other)) return false;
     return true;
 }
 
@@ -185,7 +181,7 @@ static bool find_sums(reading *r) {
         int count;
         if (!read_axes(r, s, s->compute.target, axes, &count)) return false;
         for (const tl_statement *other = s; other; other = other->next)
-            if (writes_name(other, name) && !is_accumulated(other))
+            if (writes_name(other, name) && !tl_accumulates(other))
                 return tape_refuse(t, other, "%.*s is a sum over the loop, and written here, too",
                                    STR_ARGS(name));
         tape_sum sum = {.name = name, .loop = r->loop, .start = TAPE_NONE};

@@ -27,8 +27,7 @@ int reverse_spread(tape *t, const tl_statement *at, int g, int like);
 int reverse_narrow(tape *t, const tl_statement *at, int g, int result, int operand);
 /* What an operation's result gives this operand; NULL: there is no rule. */
 const char *reverse_rule(tl_operation operation, int operand);
-int reverse_steps(tape *t, const tape_item *item, int g, const char *steps);
-/* The same of a g that a Mask may have made 0: what is 0 there stays so. */
+/* What 'steps', a rule, make of g, which a Mask may have made 0: what is 0 there stays so. */
 int reverse_steps_masked(tape *t, const tape_item *item, int g, const char *steps);
 /* g times a factor, likewise. */
 int reverse_times(tape *t, const tl_statement *at, int g, tape_operand factor);

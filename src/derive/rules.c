@@ -170,7 +170,7 @@ static int mask_step(tape *t, const tape_item *item, int g, str step) {
     return wide == TAPE_NONE ? wide : reverse_elements(t, mask, item->from);
 }
 
-int reverse_steps(tape *t, const tape_item *item, int g, const char *steps) {
+static int steps_of(tape *t, const tape_item *item, int g, const char *steps) {
     str rest = str_from(steps);
     int last = g;
     if (str_equal(rest, STR("g"))) return g;
@@ -219,9 +219,9 @@ static int bare_of(const tape *t, int g) {
 }
 
 int reverse_steps_masked(tape *t, const tape_item *item, int g, const char *steps) {
-    int part = reverse_steps(t, item, g, steps);
+    int part = steps_of(t, item, g, steps);
     if (!t->values.items[g].hidden) return part;
-    return kept_hidden(t, item->from, g, part, reverse_steps(t, item, bare_of(t, g), steps));
+    return kept_hidden(t, item->from, g, part, steps_of(t, item, bare_of(t, g), steps));
 }
 
 int reverse_times(tape *t, const tl_statement *at, int g, tape_operand factor) {

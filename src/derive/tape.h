@@ -182,10 +182,6 @@ bool tape_has_axis(const tape *t, int value, str axis);
 str tape_softmax_walk(const tape *t);
 /* An Input of numbers that a gradient may be of: neither places and codes nor a scalar. */
 bool tape_is_number(const tl_statement *s);
-/* Where the sketch reads numbers of an Input in a way that has no rule; '*why' says which. NULL:
- * nowhere.
- */
-const tl_statement *tape_unruled_read(const tape *t, str input, const char **why);
 /* The Input of that name. */
 const tl_parameter *tape_tensor(const tape *t, str name);
 /* The axes of the first Output: what comes before its matrix is a tile's place. */

@@ -87,7 +87,10 @@ static const tl_statement *unruled_load(const tape *t, str input, const char **w
     return NULL;
 }
 
-const tl_statement *tape_unruled_read(const tape *t, str input, const char **why) {
+/* Where the sketch reads numbers of an Input in a way that has no rule; '*why' says which. NULL:
+ * nowhere.
+ */
+static const tl_statement *unruled_read(const tape *t, str input, const char **why) {
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL))
         if ((*why = why_statement(t, s, input))) return s;
     return unruled_load(t, input, why);
@@ -102,7 +105,7 @@ const tl_statement *tape_wanted(const tape *t, const tape_item *load) {
     for (int i = 0; i < t->of_count; i++) is_chosen |= str_equal(t->of[i], load->input);
     for (const tl_statement *s = t->kernel->body.first; is_chosen && s; s = s->next)
         if (tape_is_number(s) && str_equal(s->parameter.name, load->input))
-            return tape_unruled_read(t, load->input, &why) ? NULL : s;
+            return unruled_read(t, load->input, &why) ? NULL : s;
     return NULL;
 }
 
@@ -118,7 +121,7 @@ static bool has_gradient(const tape *t, str name) {
 
 static const char *why_not(const tape *t, str name) {
     const char *why;
-    return tape_unruled_read(t, name, &why) ? why : "nothing that is given out depends on it";
+    return unruled_read(t, name, &why) ? why : "nothing that is given out depends on it";
 }
 
 /* Each Input that was asked for is one that a gradient may be of. */
@@ -132,7 +135,7 @@ static bool can_each(tape *t) {
                                "there is no gradient of %.*s: no Input is an array of numbers and "
                                "called so",
                                STR_ARGS(t->of[i]));
-        const tl_statement *read = tape_unruled_read(t, t->of[i], &why);
+        const tl_statement *read = unruled_read(t, t->of[i], &why);
         if (read)
             return tape_refuse(t, read, "there is no gradient of %.*s: %s", STR_ARGS(t->of[i]),
                                why);
@@ -148,7 +151,7 @@ bool wanted_can_be(tape *t) {
     if (!can_each(t)) return false;
     for (const tl_statement *s = t->kernel->body.first; s; s = s->next) {
         if (!tape_is_number(s)) continue;
-        const tl_statement *read = tape_unruled_read(t, s->parameter.name, &why);
+        const tl_statement *read = unruled_read(t, s->parameter.name, &why);
         if (!read) return true;
         if (!hidden) hidden = s, at = read, hidden_why = why;
     }

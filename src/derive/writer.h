@@ -23,7 +23,6 @@ typedef LIST(str) words;
 
 bool words_have(const words *w, str word);
 void words_add(arena *memory, words *w, str word);
-void words_add_text(arena *memory, words *w, str text); /* each of them */
 
 typedef struct writer {
     tape *t;

@@ -113,7 +113,6 @@ typedef enum emulate_kind {
 #define FINDING(id, name, sentence) EMULATE_##id,
 #include "emulate/findings.def"
 #undef FINDING
-    EMULATE_KIND_COUNT
 } emulate_kind;
 
 /* A source line, and through which functions it got there. */

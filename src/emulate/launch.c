@@ -392,7 +392,7 @@ emulate_outcome emulate_run(const emulate_module *module, const emulate_launch *
     block_order order = make_order(m, last - first);
     for (uint64_t number = 0; number < last - first; number++) {
         start_block(m, first + (number * order.step + order.shift) % order.count);
-        machine_run_block(m);
+        block_run(m);
         result->blocks_run++;
         bad |= m->block_found;
         if (bad && !launch->go_on) break;

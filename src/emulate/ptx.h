@@ -105,8 +105,7 @@ typedef enum ptx_kind {
     PTX_WGMMA_FENCE,
     PTX_WGMMA_COMMIT,
     PTX_WGMMA_WAIT,
-    PTX_SET_REGISTERS, /* setmaxnreg */
-    PTX_KIND_COUNT
+    PTX_SET_REGISTERS /* setmaxnreg */
 } ptx_kind;
 
 enum {

@@ -302,20 +302,13 @@ void report_json(const figures_table *t, text_buffer *out) {
 
 /* --- the plot --------------------------------------------------------------------------------- */
 
-/* In gnuplot's '...' a quote is doubled. */
-static void add_quoted(text_buffer *out, const char *text) {
-    text_add_z(out, "'");
-    for (const char *c = text; *c; c++) text_format(out, *c == '\'' ? "''" : "%c", *c);
-    text_add_z(out, "'");
-}
-
 void report_plot(const figures_table *t, const char *path, text_buffer *out) {
     enum { WIDTH_LEAST = 520, WIDTH_BAR = 28, HEIGHT = 380 };
     const evaluate_request *r = t->request;
     int width = WIDTH_BAR * (int)(r->setting_count * (r->model_count + 2)) + 160;
     text_format(out, "set terminal svg size %d,%d dynamic background 'white'\nset output ",
                 width > WIDTH_LEAST ? width : WIDTH_LEAST, HEIGHT);
-    add_quoted(out, path);
+    text_add_quoted(out, path);
     text_add_z(out,
                "\nset style data histogram\nset style histogram clustered gap 1\n"
                "set style fill solid 0.8 border -1\nset boxwidth 0.9\nset yrange [0:100]\n"
@@ -323,7 +316,7 @@ void report_plot(const figures_table *t, const char *path, text_buffer *out) {
                "set xtics rotate by -30 noenhanced\nplot");
     for (int32_t model = 0; model < r->model_count; model++) {
         text_format(out, "%s '-' using 2:xtic(1) title ", model ? "," : "");
-        add_quoted(out, r->models[model].name);
+        text_add_quoted(out, r->models[model].name);
         text_add_z(out, " noenhanced");
     }
     text_add_z(out, "\n");

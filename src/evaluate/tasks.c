@@ -149,15 +149,11 @@ static bool read_sketch(reader *r, evaluate_task *t) {
     return fail(r, begin, "this block does not end");
 }
 
-static bool is_in_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 static bool has_word(const char *text, const char *word) {
     size_t length = strlen(word);
     for (const char *at = text; (at = strstr(at, word)); at++) {
-        bool begins = at == text || !is_in_name(at[-1]);
-        if (begins && !is_in_name(at[length])) return true;
+        bool begins = at == text || !str_is_word(at[-1]);
+        if (begins && !str_is_word(at[length])) return true;
     }
     return false;
 }

@@ -207,11 +207,15 @@ double errors_of_adding(const double *sums, const double *terms, int width, doub
     return all;
 }
 
+static double reach_of(const machine *m) {
+    return m->errors->reaches[m->errors->reach];
+}
+
 WIDE_VECTORS void errors_between(const machine *m, tl_operation operation, errors_results a,
                                  errors_results b, int width, double *out) {
     bool is_power = operation == TL_EXP || operation == TL_EXP2;
     bool is_reciprocal = operation == TL_RECIPROCAL, is_quotient = operation == TL_DIVIDE;
-    double reach = errors_reach(m);
+    double reach = reach_of(m);
     for (int i = 0; i < width; i++) {
         double x = a.results[i], y = b.results[i];
         bool is_one_beyond = is_power & ((fabs(x) > F32_MOST) != (fabs(y) > F32_MOST));
@@ -329,10 +333,6 @@ bool errors_are_last(const machine *m) {
     return !(m->errors->reaches[m->errors->reach + 1] > 0);
 }
 
-double errors_reach(const machine *m) {
-    return m->errors->reaches[m->errors->reach];
-}
-
 const tile *errors_off(const machine *m) {
     return m->errors->on;
 }
@@ -396,7 +396,7 @@ bool errors_all(machine *m, tl_operation operation) {
 WIDE_VECTORS void errors_apart(const machine *m, const double *values, const double *errors,
                                int64_t step, int width, double *out) {
     static const double ANYWHERE = 1;
-    double reach = m->errors->sign * errors_reach(m);
+    double reach = m->errors->sign * reach_of(m);
     bool turns = m->errors->turns, chooses = m->errors->chooses;
     double anything = m->errors->sign * ANYTHING, *open = m->errors->open;
     for (int64_t i = 0; i < width; i++) {

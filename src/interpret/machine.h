@@ -244,7 +244,6 @@ void errors_off_by_rounding(const double *values, int width, double *out);
  */
 void errors_begin(machine *m, tl_operation operation, double *open);
 bool errors_next(machine *m);
-double errors_reach(const machine *m);
 bool errors_are_last(const machine *m); /* of the reaches on that side */
 /* What errors of elements of 'target' have in common: 'begin' before its first row, 'add' for each
  * variance that comes of the tile that is off (NULL: of the element's own arithmetic), 'end' after

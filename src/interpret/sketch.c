@@ -161,12 +161,14 @@ static bool sketch_compute(sketch *k, const tl_statement *s) {
 
 /* --- blocks and loops ------------------------------------------------------------------------- */
 
+static bool run_block(sketch *k, tl_block *block);
+
 static bool run_if(sketch *k, const tl_statement *s) {
     tl_value value;
     k->scope.at = s;
     if (!scope_value(&k->scope, s->branch.condition, &value)) return false;
     bool holds = value.is_real ? value.real != 0 : value.integer != 0;
-    return !holds || sketch_block(k, (tl_block *)&s->branch.body);
+    return !holds || run_block(k, (tl_block *)&s->branch.body);
 }
 
 static void enter_loop(sketch *k, const tl_statement *s) {
@@ -226,7 +228,7 @@ bool sketch_loop_once(sketch *k, const tl_statement *s) {
     for (int64_t i = from; i < to && is_done; i++) {
         loop->value = i;
         set_indices(k, s, &walked, i);
-        is_done = machine_step(k->m, s) && sketch_block(k, (tl_block *)&s->loop.body);
+        is_done = machine_step(k->m, s) && run_block(k, (tl_block *)&s->loop.body);
     }
     k->loop_count--;
     return is_done && leave_loop(k, s);
@@ -242,7 +244,7 @@ static bool run_lets(sketch *k, const tl_statement *s) {
     return true;
 }
 
-bool sketch_block(sketch *k, tl_block *block) {
+static bool run_block(sketch *k, tl_block *block) {
     for (tl_statement *s = block->first; s; s = s->next) {
         if (!machine_step(k->m, s)) return false;
         bool is_done = true;
@@ -310,7 +312,7 @@ static bool run_tile(sketch *k, const grid_tiles *w, int64_t number) {
     for (int i = 0; i < k->m->kernel->symbol_count; i++) k->tiles[i].is_defined = false;
     k->loop_count = 0;
     k->gathering = -1;
-    return sketch_block(k, &k->m->kernel->body);
+    return run_block(k, &k->m->kernel->body);
 }
 
 bool sketch_run(machine *m) {

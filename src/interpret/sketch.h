@@ -44,7 +44,6 @@ typedef struct sketch {
     double *starts;                  /* by symbol position: from what that accumulator starts */
 } sketch;
 
-bool sketch_block(sketch *k, tl_block *block);
 bool sketch_softmax_run(sketch *k, const tl_statement *s);
 /* Runs a loop; with Softmax over it, once for each of them before the pass that counts. */
 bool sketch_loop_passes(sketch *k, const tl_statement *s);

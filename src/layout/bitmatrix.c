@@ -12,12 +12,6 @@ bitmatrix bitmatrix_zero(int in_bits, int out_bits) {
     return (bitmatrix){.in_bits = in_bits, .out_bits = out_bits};
 }
 
-bitmatrix bitmatrix_identity(int bits) {
-    bitmatrix map = bitmatrix_zero(bits, bits);
-    for (int i = 0; i < bits; i++) map.columns[i] = 1u << i;
-    return map;
-}
-
 uint32_t bitmatrix_apply(const bitmatrix *map, uint32_t word) {
     uint32_t image = 0;
     for (int i = 0; i < map->in_bits; i++) {

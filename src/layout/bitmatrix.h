@@ -17,7 +17,6 @@ typedef struct bitmatrix {
 } bitmatrix;
 
 bitmatrix bitmatrix_zero(int in_bits, int out_bits);
-bitmatrix bitmatrix_identity(int bits);
 
 uint32_t bitmatrix_apply(const bitmatrix *map, uint32_t word);
 

@@ -48,8 +48,6 @@ enum {
 #define PROPERTY(tool, name, kind, is_required, option, description) +1
 #include "mcp/tools.def"
 };
-extern const mcp_tool mcp_tools[MCP_TOOL_COUNT];
-extern const mcp_property mcp_properties[MCP_PROPERTY_COUNT];
 
 const mcp_tool *mcp_find_tool(const char *name); /* NULL: none */
 

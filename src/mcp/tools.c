@@ -6,7 +6,7 @@
 
 enum { ARGUMENT_BYTES_MAX = 1 << 20, CALL_BYTES_MAX = 4 << 20, LIST_ITEMS_MAX = 32 };
 
-const mcp_tool mcp_tools[MCP_TOOL_COUNT] = {
+static const mcp_tool all_tools[MCP_TOOL_COUNT] = {
 #define TOOL(name, command, title, description) {#name, command, title, description},
 #include "mcp/tools.def"
 };
@@ -16,7 +16,7 @@ enum {
 #include "mcp/tools.def"
 };
 
-const mcp_property mcp_properties[MCP_PROPERTY_COUNT] = {
+static const mcp_property all_properties[MCP_PROPERTY_COUNT] = {
 #define PROPERTY(tool, name, kind, is_required, option, description)                               \
     {TOOL_##tool, #name, MCP_##kind, is_required, option, description},
 #include "mcp/tools.def"
@@ -39,7 +39,7 @@ static bool resolve(const mcp_options *options, const mcp_property *p, option_wo
     if (p->option) return true;
     char command[OPTION_BYTES];
     mcp_option found;
-    snprintf(command, sizeof command, "%s", mcp_tools[p->tool].command);
+    snprintf(command, sizeof command, "%s", all_tools[p->tool].command);
     command[strcspn(command, " ")] = 0;
     snprintf(words->option, sizeof words->option, "--%s", p->name);
     for (char *c = words->option; *c; c++) {
@@ -82,7 +82,7 @@ json_t *mcp_list_tools(const mcp_options *options) {
     for (int t = 0; t < MCP_TOOL_COUNT; t++) {
         json_t *properties = json_object(), *required = json_array();
         for (int i = 0; i < MCP_PROPERTY_COUNT; i++) {
-            const mcp_property *p = &mcp_properties[i];
+            const mcp_property *p = &all_properties[i];
             if (p->tool != t) continue;
             option_words words;
             mcp_property resolved;
@@ -94,8 +94,8 @@ json_t *mcp_list_tools(const mcp_options *options) {
                                    properties, "required", required, "additionalProperties", 0);
         json_t *hints = json_pack("{s:b, s:b}", "readOnlyHint", 1, "openWorldHint", 0);
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:o}", "name",
-                                              mcp_tools[t].name, "title", mcp_tools[t].title,
-                                              "description", mcp_tools[t].description,
+                                              all_tools[t].name, "title", all_tools[t].title,
+                                              "description", all_tools[t].description,
                                               "inputSchema", schema, "annotations", hints));
     }
     return list;
@@ -192,7 +192,7 @@ static bool add_argument(mcp_call *call, const mcp_property *p, const json_t *va
 
 const mcp_tool *mcp_find_tool(const char *name) {
     for (int t = 0; t < MCP_TOOL_COUNT; t++) {
-        if (strcmp(mcp_tools[t].name, name) == 0) return &mcp_tools[t];
+        if (strcmp(all_tools[t].name, name) == 0) return &all_tools[t];
     }
     return NULL;
 }
@@ -204,8 +204,8 @@ static bool knows_all(const mcp_tool *tool, const json_t *arguments, char why[51
     json_object_foreach((json_t *)(uintptr_t)arguments, name, value) {
         bool is_known = false;
         for (int i = 0; i < MCP_PROPERTY_COUNT; i++) {
-            const mcp_property *p = &mcp_properties[i];
-            is_known |= &mcp_tools[p->tool] == tool && strcmp(p->name, name) == 0;
+            const mcp_property *p = &all_properties[i];
+            is_known |= &all_tools[p->tool] == tool && strcmp(p->name, name) == 0;
         }
         if (is_known) continue;
         snprintf(why, 512, "the tool '%s' takes no argument '%.100s'", tool->name, name);
@@ -223,8 +223,8 @@ static bool prepare(mcp_call *call, const mcp_options *options, const json_t *ar
     if (strcmp(call->tool->name, "sketch") != 0) add(call, "--json");
     if (!knows_all(call->tool, arguments, why)) return false;
     for (int i = 0; i < MCP_PROPERTY_COUNT; i++) {
-        const mcp_property *p = &mcp_properties[i];
-        if (&mcp_tools[p->tool] != call->tool) continue;
+        const mcp_property *p = &all_properties[i];
+        if (&all_tools[p->tool] != call->tool) continue;
         call->is_paged |= p->kind == MCP_OFFSET;
         const json_t *value = json_object_get(arguments, p->name);
         if (json_is_null(value)) value = NULL;

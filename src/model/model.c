@@ -30,6 +30,24 @@ bool model_visit_lets(const model *m, const tl_expr *e, bool loops, tl_visitor *
     return tl_visit(e, visit_deep, &d);
 }
 
+static bool is_no_walk(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID;
+}
+
+bool model_depends_on_grid(const model *m, const tl_expr *e) {
+    return !model_visit_lets(m, e, false, is_no_walk, NULL);
+}
+
+static bool has_no_element(void *context, const tl_expr *e) {
+    (void)context;
+    return e->kind != TL_ELEMENT;
+}
+
+bool model_reads_element(const model *m, const tl_expr *e) {
+    return !model_visit_lets(m, e, false, has_no_element, NULL);
+}
+
 bool model_is_whole_body(const model_step *step) {
     return step->statement->kind == TL_ROLE;
 }
@@ -278,6 +296,61 @@ static void link_channels(model *m) {
     }
 }
 
+typedef LIST(tl_statement *) role_list;
+
+/* The number of the role that the statement is in; -1: it is in none. */
+static int role_around(const role_list *roles, const tl_statement *s) {
+    for (const tl_statement *p = s->parent; p; p = p->parent)
+        for (int r = 0; r < roles->count; r++)
+            if (roles->items[r] == p) return r;
+    return -1;
+}
+
+/* Grid, roles and tiles, as the text declares them. */
+static role_list find_declared(model_builder *b) {
+    model *m = b->model;
+    role_list roles = {0};
+    for (tl_statement *s = m->kernel->body.first; s; s = tl_next(s, NULL)) {
+        if (s->kind == TL_GRID && !m->grid) m->grid = s;
+        if (s->kind == TL_ROLE && !s->parent && roles.count == MODEL_ROLES_MAX)
+            model_build_beyond(b, (model_limit){MODEL_ROLES_MAX, "this kernel", "roles", s->range});
+        else if (s->kind == TL_ROLE && !s->parent) list_push(m->memory, &roles, s);
+        if (s->kind != TL_ALLOCATE) continue;
+        b->role = role_around(&roles, s);
+        for (int i = 0; i < s->allocate.name_count; i++) add_tile(b, s, i);
+    }
+    for (int i = 0; i < b->tiles.count; i++) {
+        model_tile *t = &b->tiles.items[i];
+        if (t->space == TL_REGISTER && t->role < 0 && roles.count == 1) t->role = 0;
+        if (t->stages > m->stages_most) m->stages_most = t->stages;
+    }
+    join_groups(b);
+    return roles;
+}
+
+static void build_roles(model_builder *b, const role_list *roles) {
+    model *m = b->model;
+    m->roles = arena_array(m->memory, model_role, roles->count ? roles->count : 1);
+    m->role_count = roles->count;
+    for (b->role = 0; b->role < roles->count; b->role++) {
+        m->roles[b->role] = make_role(b, roles->items[b->role]);
+        declare_cursors(b, roles->items[b->role]);
+    }
+    for (b->role = 0; b->role < roles->count; b->role++)
+        fill_role(b, &m->roles[b->role], roles->items[b->role]);
+}
+
+/* What the builder has collected is the model's. */
+static void take_lists(model *m, const model_builder *b) {
+    m->tiles = b->tiles.items, m->tile_count = b->tiles.count;
+    m->cursors = b->cursors.items, m->cursor_count = b->cursors.count;
+    m->turns = b->turns.items, m->turn_count = b->turns.count;
+    m->axis_names = b->axis_names.items, m->axis_name_count = b->axis_names.count;
+    m->axis_symbols = arena_array(m->memory, const tl_symbol *, m->axis_name_count + 1);
+    for (int i = 0; i < m->axis_name_count; i++)
+        m->axis_symbols[i] = tl_find_index(m->kernel, m->axis_names[i]);
+}
+
 model *model_build(arena *memory, tl_kernel *kernel) {
     model *m = arena_new(memory, model);
     *m = (model){.memory = memory,
@@ -287,45 +360,9 @@ model *model_build(arena *memory, tl_kernel *kernel) {
                  .stamps = arena_array(memory, unsigned, kernel->symbol_count + 1),
                  .stamp = arena_new(memory, unsigned)};
     model_builder b = {.model = m, .role = -1};
-    LIST(tl_statement *) roles = {0};
-    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind == TL_GRID && !m->grid) m->grid = s;
-        if (s->kind == TL_ROLE && !s->parent && roles.count == MODEL_ROLES_MAX)
-            model_build_beyond(&b,
-                               (model_limit){MODEL_ROLES_MAX, "this kernel", "roles", s->range});
-        else if (s->kind == TL_ROLE && !s->parent) list_push(memory, &roles, s);
-        if (s->kind != TL_ALLOCATE) continue;
-        b.role = -1;
-        for (tl_statement *p = s->parent; p; p = p->parent) {
-            for (int r = 0; r < roles.count; r++) b.role = roles.items[r] == p ? r : b.role;
-        }
-        for (int i = 0; i < s->allocate.name_count; i++) add_tile(&b, s, i);
-    }
-    for (int i = 0; i < b.tiles.count; i++) {
-        model_tile *t = &b.tiles.items[i];
-        if (t->space == TL_REGISTER && t->role < 0 && roles.count == 1) t->role = 0;
-    }
-    join_groups(&b);
-    for (int i = 0; i < b.tiles.count; i++) {
-        if (b.tiles.items[i].stages > m->stages_most) m->stages_most = b.tiles.items[i].stages;
-    }
-    m->roles = arena_array(memory, model_role, roles.count ? roles.count : 1);
-    m->role_count = roles.count;
-    for (b.role = 0; b.role < roles.count; b.role++) {
-        m->roles[b.role] = make_role(&b, roles.items[b.role]);
-        declare_cursors(&b, roles.items[b.role]);
-    }
-    for (b.role = 0; b.role < roles.count; b.role++) {
-        fill_role(&b, &m->roles[b.role], roles.items[b.role]);
-    }
-    m->tiles = b.tiles.items, m->tile_count = b.tiles.count;
-    m->cursors = b.cursors.items, m->cursor_count = b.cursors.count;
-    m->turns = b.turns.items, m->turn_count = b.turns.count;
-    m->axis_names = b.axis_names.items, m->axis_name_count = b.axis_names.count;
-    m->axis_symbols = arena_array(memory, const tl_symbol *, m->axis_name_count + 1);
-    for (int i = 0; i < m->axis_name_count; i++) {
-        m->axis_symbols[i] = tl_find_index(kernel, m->axis_names[i]);
-    }
+    role_list roles = find_declared(&b);
+    build_roles(&b, &roles);
+    take_lists(m, &b);
     find_mbarriers(m);
     link_channels(m);
     for (int r = 0; r < m->role_count; r++) count_commits(m, &m->roles[r]);

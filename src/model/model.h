@@ -87,7 +87,7 @@ typedef struct model_use {
     int cursor;                /* shared: by which the generation is found; -1: no Wait names it */
     const tl_symbol *symbol;   /* as written: a view, perhaps */
     const tl_operand *operand; /* of a Compute; NULL when it is in an expression or a Copy */
-    signed char axes[MODEL_AXES_MAX]; /* which axis of it each of the target's is; -1: none */
+    int axes[MODEL_AXES_MAX];  /* which axis of it each of the target's is; -1: none */
     diag_range range;
     str name;
 } model_use;
@@ -233,5 +233,8 @@ bool model_is_vote(const tl_expr *e);
  */
 bool model_visit_lets(const model *m, const tl_expr *e, bool loops, tl_visitor *visit,
                       void *context);
+/* Is a walk of the grid in it, or an element of a table? Lets are gone into. */
+bool model_depends_on_grid(const model *m, const tl_expr *e);
+bool model_reads_element(const model *m, const tl_expr *e);
 
 #endif

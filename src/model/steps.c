@@ -182,8 +182,7 @@ static void match_target(model_builder *b, model_step *step) {
     for (int i = 0; i < step->read_count; i++) {
         model_use *use = &step->reads[i];
         for (int k = 0; k < target->axis_count; k++)
-            use->axes[k] =
-                (signed char)model_axis_of(&b->tiles.items[use->tile], target->axes[k].id);
+            use->axes[k] = model_axis_of(&b->tiles.items[use->tile], target->axes[k].id);
     }
 }
 

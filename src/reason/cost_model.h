@@ -78,6 +78,7 @@ struct cost_model {
 /* With what is chosen: a length; registers a thread of a tile; bytes of one slot; how often an item
  * runs for a tile of the grid; elements of such a tile.
  */
+int cost_tile_index(const cost_model *m, str name); /* among the plan's; -1: no tile */
 double cost_value(const cost_choice *c, cost_extent e);
 double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile);
 int cost_raw_bytes(const cost_model *m, int tile);

@@ -4,21 +4,16 @@
 
 #include "tl/boxes.h"
 
-static int index_of(const cost_model *m, str name) {
-    const place_role *role = place_find(&m->plan, name);
-    return role ? (int)(role - m->plan.roles) : -1;
-}
-
 void cost_read_pair(cost_model *m) {
     pair_form form;
     m->may_pair = !pair_read(m->r->kernel, &form);
     for (int i = 0; m->may_pair && i < form.tail_count; i++) {
-        int sum = index_of(m, edit_target_name(form.tails[i]));
+        int sum = cost_tile_index(m, edit_target_name(form.tails[i]));
         m->may_pair = sum >= 0;
         if (sum >= 0) m->is_pair_sum[sum] = true;
     }
     for (int i = 0; m->may_pair && i < form.head_count; i++) {
-        int left = index_of(m, edit_operand_name(form.heads[i], 0));
+        int left = cost_tile_index(m, edit_operand_name(form.heads[i], 0));
         if (left >= 0 && pair_holds_left(&form, i)) m->is_pair_held[left] = true;
     }
 }

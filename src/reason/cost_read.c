@@ -63,7 +63,7 @@ static void read_loops(cost_model *m, cost_item *it, const tl_statement *s) {
     }
 }
 
-static int tile_index(const cost_model *m, str name) {
+int cost_tile_index(const cost_model *m, str name) {
     const place_role *role = place_find(&m->plan, name);
     return role ? (int)(role - m->plan.roles) : -1;
 }
@@ -78,8 +78,8 @@ static cost_item *add_item(cost_model *m, cost_item_kind kind, const tl_statemen
 }
 
 static void read_product(cost_model *m, const tl_statement *s) {
-    int left = tile_index(m, edit_operand_name(s, 0)),
-        right = tile_index(m, edit_operand_name(s, 1));
+    int left = cost_tile_index(m, edit_operand_name(s, 0)),
+        right = cost_tile_index(m, edit_operand_name(s, 1));
     cost_item *it = left >= 0 && right >= 0 ? add_item(m, COST_PRODUCT, s) : NULL;
     if (!it) return;
     bool flip = s->compute.operands[0].is_transposed;
@@ -98,7 +98,7 @@ static void read_product(cost_model *m, const tl_statement *s) {
 
 /* `kv > q + ...`: of the blocks that a loop walks, tiles see more and more. */
 static void note_triangle(cost_model *m, const tl_statement *s) {
-    int tile = tile_index(m, edit_operand_name(s, 0));
+    int tile = cost_tile_index(m, edit_operand_name(s, 0));
     const tl_expr *c = s->compute.condition;
     if (tile < 0 || m->plan.roles[tile].tile->axis_count != 2 || c->kind != TL_BINARY ||
         (c->operator!= TL_GREATER && c->operator!= TL_GREATER_EQUAL))
@@ -124,7 +124,7 @@ static double near_operations(const cost_model *m, const tl_statement *s) {
     if (!edit_operand_is(s, 0, name) || is_elementwise_of(s->next, name)) return 0;
     if (!is_elementwise_of(p, name)) return PRICES_NEAR_FP32;
     bool is_factor = edit_is_compute(p, TL_MULTIPLY) && edit_operand_is(p, 0, name) &&
-                     tile_index(m, edit_operand_name(p, 1)) < 0;
+                     cost_tile_index(m, edit_operand_name(p, 1)) < 0;
     return is_factor && !is_elementwise_of(p->previous, name) ? PRICES_NEAR_FP32 - 1 : 0;
 }
 
@@ -132,7 +132,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
     const tl_compute *c = &s->compute;
     str widest = tl_operation_shape(c->operation) == TL_SHAPE_REDUCTION ? edit_operand_name(s, 0)
                                                                         : edit_target_name(s);
-    int tile = tile_index(m, widest);
+    int tile = cost_tile_index(m, widest);
     cost_item *it = tile >= 0 ? add_item(m, COST_ELEMENTS, s) : NULL;
     if (!it) return;
     it->a = m->extents[tile][0];
@@ -146,7 +146,7 @@ static void read_elements(cost_model *m, const tl_statement *s) {
         m->index_columns = it->b;
     }
     m->is_curved = m->is_curved || (tl_facts(c->operation)->is_chain && !it->is_vector);
-    int by = tile_index(m, edit_operand_name(s, 1));
+    int by = cost_tile_index(m, edit_operand_name(s, 1));
     bool is_rescale = c->operation == TL_MULTIPLY && m->plan.roles[tile].is_product && by >= 0 &&
                       m->plan.roles[by].tile->axis_count < 2;
     bool is_difference = c->operation == TL_SUBTRACT && !it->is_vector &&
@@ -177,7 +177,7 @@ static bool has_even_rows(cost_model *m, const tiles_tile *tile, int element_byt
 
 /* Its elements are rounded and stored, each once. */
 static void read_stored(cost_model *m, const tl_statement *s) {
-    int tile = tile_index(m, s->copy.what->text);
+    int tile = cost_tile_index(m, s->copy.what->text);
     cost_item *it = tile >= 0 ? add_item(m, COST_ELEMENTS, s) : NULL;
     if (!it) return;
     it->a = m->extents[tile][0];
@@ -207,7 +207,7 @@ static bool has_listed_rows(reason *r, str tensor) {
 
 static void read_copy(cost_model *m, const tl_statement *s) {
     bool is_load = s->copy.from == TL_GLOBAL;
-    int tile = tile_index(m, edit_copied_tile(s));
+    int tile = cost_tile_index(m, edit_copied_tile(s));
     cost_item *it = tile >= 0 ? add_item(m, COST_COPY, s) : NULL;
     if (!it) return;
     it->a = m->extents[tile][0];
@@ -288,8 +288,8 @@ static void read_last_uses(cost_model *m) {
     bool is_first[COST_TILES_MAX] = {false};
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (!edit_is_product(s)) continue;
-        int left = tile_index(m, edit_operand_name(s, 0));
-        int right = tile_index(m, edit_operand_name(s, 1));
+        int left = cost_tile_index(m, edit_operand_name(s, 0));
+        int right = cost_tile_index(m, edit_operand_name(s, 1));
         if (left < 0 || right < 0 || !m->plan.roles[right].is_loaded_in_loop) continue;
         bool is_sum = s->compute.target_kind == TL_ACCUMULATE && !m->plan.roles[left].in_shared;
         if (!is_sum) is_first[right] = true;
@@ -303,7 +303,7 @@ static void read_channels(cost_model *m) {
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (!edit_is_product(s)) continue;
         for (int k = 0; k < 2; k++) {
-            int tile = tile_index(m, edit_operand_name(s, k));
+            int tile = cost_tile_index(m, edit_operand_name(s, k));
             if (tile < 0 || !m->plan.roles[tile].in_shared ||
                 !m->plan.roles[tile].is_loaded_in_loop)
                 continue;

@@ -4,10 +4,6 @@
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s) {
-    return s->parent ? tl_statement_body(s->parent) : &kernel->body;
-}
-
 static void adopt(tl_statement *s, tl_statement *parent) {
     s->parent = parent;
     tl_block *body = tl_statement_body(s);
@@ -15,7 +11,7 @@ static void adopt(tl_statement *s, tl_statement *parent) {
 }
 
 void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
-    tl_block *block = edit_block_of(kernel, at);
+    tl_block *block = tl_block_of(kernel, at);
     if (quoted.first && at->blank_before) {
         quoted.first->blank_before = true;
         at->blank_before = false;
@@ -28,7 +24,7 @@ void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
 }
 
 void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted) {
-    tl_block *block = edit_block_of(kernel, at);
+    tl_block *block = tl_block_of(kernel, at);
     for (tl_statement *s = quoted.first, *next; s; s = next) {
         next = s->next;
         tl_insert_after(block, at, s);
@@ -57,7 +53,7 @@ void edit_append_copy(arena *memory, tl_block *block, const tl_statement *s) {
 }
 
 void edit_remove(tl_kernel *kernel, tl_statement *s) {
-    tl_remove(edit_block_of(kernel, s), s);
+    tl_remove(tl_block_of(kernel, s), s);
 }
 
 void edit_replace(tl_kernel *kernel, tl_statement *s, tl_block quoted) {
@@ -91,7 +87,7 @@ bool edit_is_within(const tl_statement *s, const tl_statement *outer) {
 
 tl_statement *edit_ancestor_in(tl_kernel *kernel, tl_statement *s, const tl_block *block) {
     for (; s; s = s->parent)
-        if (edit_block_of(kernel, s) == block) return s;
+        if (tl_block_of(kernel, s) == block) return s;
     return NULL;
 }
 
@@ -162,110 +158,7 @@ str edit_header(arena *memory, const tl_statement *s) {
     return text_str(&text);
 }
 
-/* --- names ------------------------------------------------------------------------------------ */
-
-static bool declares(const tl_statement *s, str name) {
-    bool found = false;
-    switch (s->kind) {
-    case TL_INPUT:
-    case TL_OUTPUT: return str_equal(s->parameter.name, name);
-    case TL_FOR: return str_equal(s->loop.name, name);
-    case TL_ROLE: return str_equal(s->role.name, name);
-    case TL_LET:
-        for (int i = 0; i < s->let.count; i++) found |= str_equal(s->let.items[i].name, name);
-        return found;
-    case TL_GRID:
-        for (int i = 0; i < s->grid.count; i++) found |= str_equal(s->grid.items[i].name, name);
-        return found;
-    case TL_ALLOCATE:
-        for (int i = 0; i < s->allocate.name_count; i++)
-            found |= str_equal(s->allocate.names[i], name);
-        return found;
-    default: return false;
-    }
-}
-
-typedef struct mentions {
-    str name;
-    int count;
-} mentions;
-
-static void count_mention(void *context, tl_expr *e) {
-    mentions *m = context;
-    bool is_name = e->kind == TL_NAME || e->kind == TL_ELEMENT;
-    m->count += is_name && (str_equal(e->text, m->name) || str_equal(edit_bare(e->text), m->name));
-}
-
-int edit_mentions(tl_statement *s, str name) {
-    mentions m = {name, 0};
-    tl_each_expr(s, count_mention, &m);
-    return m.count;
-}
-
-str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted) {
-    str name = str_copy(memory, str_from(wanted));
-    for (int number = 2;; number++) {
-        bool is_taken = tl_is_reserved(name);
-        for (tl_statement *s = kernel->body.first; s && !is_taken; s = tl_next(s, NULL))
-            is_taken = declares(s, name) || edit_mentions(s, name) > 0;
-        if (!is_taken) return name;
-        name = str_format(memory, "%s_%d", wanted, number);
-    }
-}
-
-tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value) {
-    if (!e) return NULL;
-    if (e->kind == TL_NAME && str_equal(e->text, name)) return tl_expr_copy(memory, value);
-    tl_expr *copy = arena_new(memory, tl_expr);
-    *copy = *e;
-    if (e->kind == TL_ELEMENT && str_equal(e->text, name) && value->kind == TL_NAME)
-        copy->text = value->text;
-    copy->left = edit_substitute(memory, e->left, name, value);
-    copy->right = edit_substitute(memory, e->right, name, value);
-    if (e->item_count) {
-        copy->items = arena_array(memory, tl_expr *, e->item_count);
-        for (int i = 0; i < e->item_count; i++)
-            copy->items[i] = edit_substitute(memory, e->items[i], name, value);
-    }
-    return copy;
-}
-
-void edit_rename_expr(tl_expr *e, str from, str to) {
-    if (!e) return;
-    if (e->kind == TL_NAME && str_equal(e->text, from)) e->text = to;
-    edit_rename_expr(e->left, from, to);
-    edit_rename_expr(e->right, from, to);
-    for (int i = 0; i < e->item_count; i++) edit_rename_expr(e->items[i], from, to);
-}
-
-void edit_rename(tl_statement *s, str from, str to) {
-    switch (s->kind) {
-    case TL_COPY:
-        edit_rename_expr(s->copy.what, from, to);
-        edit_rename_expr(s->copy.target, from, to);
-        break;
-    case TL_COMPUTE:
-        for (int i = 0; i < s->compute.operand_count; i++)
-            edit_rename_expr(s->compute.operands[i].value, from, to);
-        edit_rename_expr(s->compute.condition, from, to);
-        edit_rename_expr(s->compute.maximum, from, to);
-        edit_rename_expr(s->compute.sum, from, to);
-        edit_rename_expr(s->compute.target, from, to);
-        break;
-    case TL_RESHAPE: edit_rename_expr(s->reshape.what, from, to); break;
-    case TL_WAIT:
-    case TL_RELEASE: edit_rename_expr(s->sync.what, from, to); break;
-    case TL_IF: edit_rename_expr(s->branch.condition, from, to); break;
-    default: break;
-    }
-}
-
-void edit_rename_from(tl_statement *first, str from, str to) {
-    for (tl_statement *s = first; s; s = s->next) {
-        edit_rename(s, from, to);
-        if (tl_statement_body(s)) edit_rename_from(tl_statement_body(s)->first, from, to);
-    }
-}
+/* --- words ------------------------------------------------------------------------------------ */
 
 const char *edit_z(arena *memory, str s) {
     return str_copy_z(memory, s);
@@ -283,10 +176,7 @@ const char *edit_factor_text(arena *memory, const tl_expr *e) {
 }
 
 str edit_bare(str name) {
-    static const char *const suffixes[] = {"_shared", "_register", "_global"};
-    for (int i = 0; i < 3; i++)
-        if (str_ends(name, str_from(suffixes[i])))
-            return (str){name.data, name.length - str_from(suffixes[i]).length};
+    tl_cut_place(&name);
     return name;
 }
 

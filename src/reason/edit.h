@@ -6,8 +6,6 @@
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-tl_block *edit_block_of(tl_kernel *kernel, const tl_statement *s); /* the block s is in */
-
 /* Moves quoted statements into the tree, keeping their order. */
 void edit_before(tl_kernel *kernel, tl_statement *at, tl_block quoted);
 void edit_after(tl_kernel *kernel, tl_statement *at, tl_block quoted);
@@ -52,6 +50,9 @@ str edit_fresh_name(tl_kernel *kernel, arena *memory, const char *wanted);
 /* How often the header of s has the name, or a place of that one (X_shared of X), in expressions.
  */
 int edit_mentions(tl_statement *s, str name);
+/* A copy of e, in which each part that 'other' has something for is that, without going into it. */
+typedef tl_expr *edit_other(void *context, const tl_expr *e); /* NULL: it stays */
+tl_expr *edit_exchange(arena *memory, const tl_expr *e, edit_other *other, void *context);
 /* Every NAME and ELEMENT called 'name' becomes a copy of 'value' (an ELEMENT: renamed only). */
 tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value);
 /* A tile or an index; what stands before brackets is a tensor, and stays. */

@@ -150,7 +150,7 @@ static bool hold_operands(reason *r, place_plan *plan) {
                 copy = s;
             } else if (copy && !first && s->kind == TL_COMPUTE &&
                        (edit_reads(s, role->tile->name) || edit_writes(s, role->tile->name))) {
-                first = edit_ancestor_in(r->kernel, s, edit_block_of(r->kernel, copy));
+                first = edit_ancestor_in(r->kernel, s, tl_block_of(r->kernel, copy));
             }
         }
         if (!copy || !first)

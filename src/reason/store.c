@@ -22,7 +22,7 @@ typedef struct store_point {
 static store_point find_point(tl_kernel *kernel, tl_statement *product, str name) {
     store_point point = {NULL, product};
     for (;; point.before = point.before->parent) {
-        for (tl_statement *s = edit_block_of(kernel, point.before)->first; s != point.before;
+        for (tl_statement *s = tl_block_of(kernel, point.before)->first; s != point.before;
              s = s->next)
             if (edit_writes_within(s, name)) point.after = s;
         tl_statement *around = point.before->parent;

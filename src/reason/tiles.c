@@ -273,7 +273,8 @@ tiles_list *tiles_read(reason *r) {
 
 /* --- where a tile lies ------------------------------------------------------------------------ */
 
-bool tiles_spot(const reason *r, const tl_statement *copy, str index, tl_spot *spot) {
+/* Which tile along that axis a Copy from or to global memory takes; false: it does not say. */
+static bool find_spot(const reason *r, const tl_statement *copy, str index, tl_spot *spot) {
     const tl_place *place = &copy->copy.place;
     const tl_axes *axes = tiles_tensor(r->kernel, edit_copied_tensor(copy));
     for (int i = 0; axes && i < axes->count && i < place->count; i++)
@@ -289,7 +290,7 @@ tl_statement *tiles_walk(reason *r, tl_statement *s, str index, tl_spot *spot) {
     for (tl_statement *loop = edit_loop_of(s); loop; loop = edit_loop_of(loop)) {
         for (tl_statement *t = loop; t; t = tl_next(t, loop)) {
             if (t->kind != TL_COPY || (t->copy.from != TL_GLOBAL && t->copy.to != TL_GLOBAL) ||
-                !tiles_spot(r, t, index, &found))
+                !find_spot(r, t, index, &found))
                 continue;
             if (tl_expr_names(found.at, loop->loop.name)) {
                 if (spot) *spot = found;
@@ -307,7 +308,7 @@ tl_place tiles_place(reason *r, const tiles_tile *tile, const tl_statement *at) 
         if (!tiles_walk(r, (tl_statement *)at, tile->axes[i], &spot)) {
             /* A block of the grid: `L = q_block` where a copy says so. */
             for (tl_statement *s = r->kernel->body.first; s && spot.is_all; s = tl_next(s, NULL))
-                if (s->kind == TL_COPY) tiles_spot(r, s, tile->axes[i], &spot);
+                if (s->kind == TL_COPY) find_spot(r, s, tile->axes[i], &spot);
         }
         place.items[i] = spot;
     }

@@ -65,8 +65,6 @@ bool tiles_has_index(const tl_kernel *kernel, str name);
 /* Is the name in the length of an axis? No tile size is. */
 bool tiles_is_length(const tl_kernel *kernel, str name);
 
-/* Which tile along that axis a Copy from or to global memory takes; false: it does not say. */
-bool tiles_spot(const reason *r, const tl_statement *copy, str index, tl_spot *spot);
 /* The loop around s whose variable says where a tile lies along that axis, and the entry of the
  * coordinate; NULL when none does. 'spot' may be NULL.
  */

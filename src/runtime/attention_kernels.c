@@ -260,18 +260,18 @@ static void write_source(const recipe *r, bool is_short, text_buffer *out) {
     text_add_z(out, r->measured);
 }
 
-static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
-                       attention_kernel **out);
+static attention_kernel *make(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
+                              ftl_status *status);
 
 /* The module of long sequences serves short ones too; the cache shall know without reasoning. */
 static ftl_status borrow(ftl_context *context, ftl_runtime *runtime, const recipe *r, str source,
                          attention_kernel *kernel) {
     attention_key key = kernel->key;
-    attention_kernel *other;
+    ftl_status status;
     text_buffer long_source;
     key.is_short = false;
-    ftl_status status = make(context, runtime, &key, &other);
-    if (status) return status;
+    const attention_kernel *other = make(context, runtime, &key, &status);
+    if (!other) return status;
     memcpy(kernel->modules, other->modules, sizeof kernel->modules);
     kernel->is_borrowed = true;
     write_source(r, false, &long_source);
@@ -306,33 +306,36 @@ static ftl_status find_module(ftl_context *context, ftl_runtime *runtime,
     return status;
 }
 
-/* Under the table's lock: makes the kernel unless another thread just did. */
-static ftl_status make(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
-                       attention_kernel **out) {
+static ftl_status fail_full(ftl_context *context) {
+    return ftl_context_fail(context, FTL_NO_MEMORY, "more than %d kernels in one runtime", SLOTS);
+}
+
+/* Under the table's lock: makes the kernel unless another thread just did. NULL: 'status' says why.
+ */
+static attention_kernel *make(ftl_context *context, ftl_runtime *runtime, const attention_key *key,
+                              ftl_status *status) {
     attention_table *table = runtime->attention;
     int slot;
-    *out = find(table, key, &slot);
-    if (*out) return FTL_OK;
-    if (slot < 0) {
-        return ftl_context_fail(context, FTL_NO_MEMORY, "more than %d kernels in one runtime",
-                                SLOTS);
+    attention_kernel *kernel = find(table, key, &slot);
+    *status = FTL_OK;
+    if (kernel) return kernel;
+    if (slot >= 0) kernel = calloc(1, sizeof *kernel);
+    if (!kernel) {
+        *status = slot < 0 ? fail_full(context)
+                           : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
+        return NULL;
     }
-    attention_kernel *kernel = calloc(1, sizeof *kernel);
-    if (!kernel) return ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     kernel->key = *key;
-    ftl_status status = find_module(context, runtime, kernel);
-    if (!status) find(table, key, &slot); /* making another one may have taken the slot */
-    if (!status && slot < 0)
-        status =
-            ftl_context_fail(context, FTL_NO_MEMORY, "more than %d kernels in one runtime", SLOTS);
-    if (status) {
+    *status = find_module(context, runtime, kernel);
+    if (!*status) find(table, key, &slot); /* making another one may have taken the slot */
+    if (!*status && slot < 0) *status = fail_full(context);
+    if (*status) {
         free_modules(kernel);
         free(kernel);
-        return status;
+        return NULL;
     }
     atomic_store_explicit(&table->slots[slot], kernel, memory_order_release);
-    *out = kernel;
-    return FTL_OK;
+    return kernel;
 }
 
 bool attention_is_made(const ftl_runtime *runtime, const attention_key *key) {
@@ -347,9 +350,9 @@ ftl_status attention_find(ftl_context *context, ftl_runtime *runtime, const atte
     ftl_status status = FTL_OK;
     if (!kernel) {
         mtx_lock(&runtime->attention->lock);
-        status = make(context, runtime, key, &kernel);
+        kernel = make(context, runtime, key, &status);
         mtx_unlock(&runtime->attention->lock);
     }
-    for (int32_t i = 0; !status && i < count_of(key); i++) modules[i] = kernel->modules[i];
+    for (int32_t i = 0; kernel && i < count_of(key); i++) modules[i] = kernel->modules[i];
     return status;
 }

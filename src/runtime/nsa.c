@@ -104,7 +104,8 @@ static int64_t rounded_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
-ftl_status nsa_lay_out(ftl_context *context, nsa_call *c) {
+/* Where results lie from 'workspace' on, and in all. */
+static ftl_status lay_out(ftl_context *context, nsa_call *c) {
     const ftl_nsa *n = &c->own;
     int64_t b = n->batch, h = n->kv_heads, d = n->head_dim, dv = n->value_dim, q = n->q_len;
     int64_t most = (int64_t)n->top * n->quad, tiles = rounded_up(q, n->quad) / n->quad;
@@ -138,7 +139,7 @@ ftl_status ftl_nsa_attention(ftl_context *context, ftl_runtime *runtime, const f
     nsa_call c;
     NEEDS(runtime);
     ftl_status status = begin(context, nsa, &c);
-    if (!status) status = nsa_lay_out(context, &c);
+    if (!status) status = lay_out(context, &c);
     if (!status) status = nsa_find(context, runtime, &c);
     if (status || !c.own.batch || !c.own.q_len) return status;
     uint64_t workspace = c.own.workspace;
@@ -172,7 +173,7 @@ ftl_status ftl_nsa_workspace(ftl_context *context, const ftl_nsa *nsa, size_t *b
     NEEDS(bytes);
     *bytes = 0;
     ftl_status status = begin(context, nsa, &c);
-    if (!status) status = nsa_lay_out(context, &c);
+    if (!status) status = lay_out(context, &c);
     if (!status) *bytes = c.bytes;
     return status;
 }
@@ -184,7 +185,7 @@ ftl_status ftl_nsa_results(ftl_context *context, const ftl_nsa *nsa,
     NEEDS(count);
     *count = 0;
     ftl_status status = begin(context, nsa, &c);
-    if (!status) status = nsa_lay_out(context, &c);
+    if (!status) status = lay_out(context, &c);
     for (int i = 0; i < NSA_RESULTS && !status; i++) {
         if (c.is_result[i]) results[(*count)++] = c.results[i];
     }

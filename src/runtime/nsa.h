@@ -33,9 +33,6 @@ typedef struct nsa_call {
     size_t bytes;
 } nsa_call;
 
-/* Where results lie from 'workspace' on, and in all. */
-ftl_status nsa_lay_out(ftl_context *context, nsa_call *c);
-
 /* nsa_steps.c: launches them, in order; or only finds the kernels of one kind of lengths. */
 ftl_status nsa_launch(ftl_context *context, ftl_runtime *runtime, const nsa_call *c, void *stream);
 ftl_status nsa_find(ftl_context *context, ftl_runtime *runtime, const nsa_call *c);

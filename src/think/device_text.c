@@ -73,10 +73,6 @@ static char peek_next(const reader *r) {
     return peek(&ahead);
 }
 
-static bool is_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 static void skip_comment(reader *r) {
     bool is_block = peek_next(r) == '*';
     r->at++, peek(r), r->at++;
@@ -122,7 +118,7 @@ static bool skip_blank(reader *r) {
 /* A word without the splices in it. */
 static str read_word(reader *r, char word[64]) {
     size_t length = 0;
-    for (char c; is_name(c = peek(r)); r->at++) {
+    for (char c; str_is_word(c = peek(r)); r->at++) {
         if (length < 63) word[length++] = c;
     }
     word[length] = 0;
@@ -152,7 +148,7 @@ static bool is_of_cute(str header) {
     for (size_t i = 0; i < header.length; i++) {
         char c = header.data[i];
         bool is_dot = c == '.' && i + 4 == header.length;
-        if (!is_name(c) && c != '/' && !is_dot) return false;
+        if (!str_is_word(c) && c != '/' && !is_dot) return false;
     }
     return memcmp(header.data + header.length - 4, ".hpp", 4) == 0;
 }
@@ -256,7 +252,7 @@ static void read_text(reader *r) {
             diag_add(r->diags, DIAG_DEVICE_ODD, here(r->at, r->at + 2), NULL);
             r->is_good = false;
             r->at += 2;
-        } else if (is_name(c)) read_name(r), is_line_start = false;
+        } else if (str_is_word(c)) read_name(r), is_line_start = false;
         else r->at++, is_line_start = false;
     }
 }
@@ -266,7 +262,8 @@ static bool has_entry(str text, const char *entry) {
     size_t length = strlen(entry);
     for (size_t i = 0; i + length < text.length; i++) {
         bool is_word = memcmp(text.data + i, entry, length) == 0 &&
-                       (i == 0 || !is_name(text.data[i - 1])) && !is_name(text.data[i + length]);
+                       (i == 0 || !str_is_word(text.data[i - 1])) &&
+                       !str_is_word(text.data[i + length]);
         if (is_word) return true;
     }
     return false;

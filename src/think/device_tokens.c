@@ -2,10 +2,6 @@
 
 #include "base/hash.h"
 
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 /* Bytes that say nothing: blanks, comments, joined lines, and directives. */
 static size_t blank(str t, size_t at, bool is_line_start) {
     char c = t.data[at], next = at + 1 < t.length ? t.data[at + 1] : 0;
@@ -34,7 +30,7 @@ static size_t sign_bytes(str t, size_t at) {
 static size_t token_bytes(str t, size_t at, token_kind *kind) {
     size_t end = at;
     char c = t.data[at];
-    *kind = (c >= '0' && c <= '9') ? TOKEN_NUMBER : is_letter(c) ? TOKEN_NAME : TOKEN_SIGN;
+    *kind = (c >= '0' && c <= '9') ? TOKEN_NUMBER : str_is_word(c) ? TOKEN_NAME : TOKEN_SIGN;
     if (c == '"' || c == '\'') {
         for (end++; end < t.length && t.data[end] != c && t.data[end] != '\n'; end++)
             end += t.data[end] == '\\';
@@ -42,7 +38,7 @@ static size_t token_bytes(str t, size_t at, token_kind *kind) {
     } else if (*kind == TOKEN_SIGN) end += sign_bytes(t, at);
     else
         while (end < t.length &&
-               (is_letter(t.data[end]) || (*kind == TOKEN_NUMBER && t.data[end] == '.')))
+               (str_is_word(t.data[end]) || (*kind == TOKEN_NUMBER && t.data[end] == '.')))
             end++;
     return (end > t.length ? t.length : end) - at;
 }

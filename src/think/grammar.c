@@ -70,10 +70,6 @@ static const replacement code_rules[] = {
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-static bool is_name_character(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 enum { NAMES_MAX = 96 };
 
 static void add_name(str *names, int *count, str name) {
@@ -120,7 +116,7 @@ static int find_names(str text, str names[NAMES_MAX]) {
             continue;
         }
         size_t begin = i;
-        while (i < text.length && is_name_character(text.data[i])) i++;
+        while (i < text.length && str_is_word(text.data[i])) i++;
         str word = {text.data + begin, i - begin};
         bool is_number = word.length && *word.data >= '0' && *word.data <= '9';
         if (word.length && !is_number && !is_language(word)) add_name(names, &count, word);
@@ -180,7 +176,7 @@ static void add_without(str line, const char *word, text_buffer *out) {
 static str rule_of(str line, ftl_grammar_form form, char name[64]) {
     size_t length = 0;
     while (length < line.length && length < 63 &&
-           (is_name_character(line.data[length]) || line.data[length] == '-')) {
+           (str_is_word(line.data[length]) || line.data[length] == '-')) {
         name[length] = line.data[length] == '-' ? '_' : line.data[length];
         length++;
     }
@@ -267,7 +263,7 @@ typedef struct grammar_line {
 } grammar_line;
 
 static bool is_rule_character(char c) {
-    return is_name_character(c) || c == '-';
+    return str_is_word(c) || c == '-';
 }
 
 /* Marks the rules that a line's body names; literals, classes and patterns are passed over. */

@@ -38,16 +38,20 @@ bool climb_has_findings(const climb *c);
 /* Compiles, emulates, runs: 'program' has plan and text. Fills in facts, cost and speed. */
 ftl_status climb_kernel(climb *c, const verify_program *program);
 
+/* Compiles it, and makes it ready for the emulator; what is wrong with it is among the findings. */
+ftl_status climb_compile(climb *c, const verify_program *program, ftl_image *image,
+                         ftl_emulator **emulator);
+/* Where the headers of its text are; NULL: it needs none but the compiler's own. */
+const char *climb_headers(const climb *c, const verify_program *program);
+
 /* Times a kernel on the GPU, where it runs by 'runner'. False, with the finding, when what it
  * computes while it is timed is wrong.
  */
 bool climb_time(climb *c, const verify_program *program, const verify_runner *runner,
                 os_watch *watch);
 
-/* Why TL Code or a kernel is wrong, as notes after the last finding. */
+/* Why TL Code is wrong, as notes after the last finding. */
 void climb_explain(climb *c, const verify_program *program);
-void climb_explain_kernel(climb *c, const verify_program *program, verify_launch *launch,
-                          void *user);
 
 /* For verify_options.on_result: keeps the first failure in a verify_result. */
 void judge_keep_failure(void *user, const verify_result *result);

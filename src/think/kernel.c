@@ -1,18 +1,15 @@
 /* The upper rungs: compile, emulate, run on the GPU. They are climbed in a child process, whoever
  * wrote the kernel: a compiler may hang on a text, and a kernel on a GPU.
  */
-#include "think/device_text.h"
 #include "think/footprint.h"
 #include "think/isolate.h"
 #include "think/judge_internal.h"
 #include "think/record.h"
 
-#include "base/embedded.h"
 #include "base/json.h"
 #include "flashtl/execute.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const double SILENCE_S = 120, CPU_S = 600;
@@ -42,148 +39,8 @@ static void doing(kernel_work *w, const char *what) {
     snprintf(w->watch->doing, sizeof w->watch->doing, "%s", what);
 }
 
-/* --- compile ---------------------------------------------------------------------------------- */
-
-/* "kernel.cu(12): error: ..." or "kernel.cu:12:3: error: ...": the line in the compiler's file; 0
- * when there is none, or when it is a header that complains.
- */
-static int line_of_message(str message) {
-    static const char file[] = "kernel.cu";
-    size_t length = sizeof file - 1;
-    for (size_t i = 0; i + length + 1 < message.length; i++) {
-        char c = message.data[i + length], next = message.data[i + length + 1];
-        bool is_place = (c == '(' || c == ':') && next >= '1' && next <= '9';
-        if (is_place && memcmp(message.data + i, file, length) == 0)
-            return (int)strtol(message.data + i + length + 1, NULL, 10);
-    }
-    return 0;
-}
-
-/* Where the compiler worked is nobody's business, and differs from run to run: "kernel.cu(12):
- * ...", "cute/layout.hpp(7): ...".
- */
-static str without_folder(str message) {
-    size_t end = 0, begin = 0;
-    while (end < message.length && message.data[end] != '(' && message.data[end] != ':') end++;
-    for (size_t i = 0; i < end; i++) {
-        if (message.data[i] == '/') begin = i + 1;
-    }
-    return (str){message.data + begin, message.length - begin};
-}
-
-static uint32_t offset_of_line(str text, int line, uint32_t *end) {
-    str rest = text, at = {text.data, 0};
-    for (int i = 1; i <= line && rest.length; i++) at = str_cut(&rest, '\n');
-    *end = (uint32_t)(at.data + at.length - text.data);
-    return (uint32_t)(at.data - text.data);
-}
-
-/* The TL statement that a block of emitted text is headed by: a comment above, whose further lines
- * are indented.
- */
-static str statement_above(arena *memory, str text, uint32_t offset) {
-    str found = STR(""), more = STR("//     ");
-    bool goes_on = false;
-    for (str rest = {text.data, offset}; rest.length;) {
-        str line = str_trim(str_cut(&rest, '\n'));
-        if (goes_on && str_starts(line, more)) {
-            line = (str){line.data + more.length, line.length - more.length};
-            found = str_format(memory, "%.*s %.*s", STR_ARGS(found), STR_ARGS(line));
-            continue;
-        }
-        goes_on = false;
-        if (!str_starts(line, STR("// "))) continue;
-        str words = {line.data + 3, line.length - 3};
-        static const char *const heads[] = {"Copy ", "Compute ", "Reshape ", "Wait ",    "Release ",
-                                            "for ",  "if ",      "role ",    "Allocate "};
-        for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-            if (str_starts(words, str_from(heads[i]))) found = words, goes_on = true;
-        }
-    }
-    return found;
-}
-
-static int count_lines(const char *text) {
-    int count = 0;
-    for (; *text; text++) count += *text == '\n';
-    return count;
-}
-
-/* Every error of the compiler's log, mapped back to the statement it belongs to. Plain clang is
- * given a prelude in front of the text.
- */
-static void take_compiler_errors(kernel_work *w, const char *log) {
-    enum { MOST = 8 };
-    climb *c = w->c;
-    str cuda = str_from(w->program->cuda);
-    bool is_own = w->program->cuda == c->text.data; /* findings count lines in it */
-    int count = 0;
-    for (str rest = str_from(log); rest.length && count < MOST;) {
-        str line = str_trim(str_cut(&rest, '\n'));
-        bool is_error = false, is_clang = false;
-        for (size_t i = 0; i + 6 <= line.length; i++)
-            is_error |= memcmp(line.data + i, "error:", 6) == 0;
-        for (size_t i = 0; i + 4 <= line.length; i++)
-            is_clang |= memcmp(line.data + i, ".cu:", 4) == 0;
-        if (!is_error) continue;
-        int number = line_of_message(line);
-        if (number && is_clang) number -= count_lines(embedded_runtime[0].data);
-        uint32_t begin = 0, end = 0;
-        if (number > 0) begin = offset_of_line(cuda, number, &end);
-        diag_range range = is_own ? (diag_range){begin, end} : (diag_range){0, 0};
-        diag_report(&c->diags, DIAG_KERNEL_COMPILE, range,
-                    str_copy(&c->memory, without_folder(line)));
-        str statement = statement_above(&c->memory, cuda, begin);
-        if (statement.length) {
-            diag_report(&c->diags, DIAG_KERNEL_STATEMENT, ((diag_range){0, 0}), statement);
-        }
-        count++;
-    }
-    if (count) return;
-    diag_report(&c->diags, DIAG_KERNEL_COMPILE, ((diag_range){0, 0}),
-                copied(c, ftl_context_error(c->context)));
-}
-
 static void set_fact(climb *c, const char *name, json_t *value) {
     json_object_set_new(c->verdict->facts, name, value);
-}
-
-/* A text of a model's, rather than what the translator made of its TL. */
-static bool is_answer(const kernel_work *w) {
-    return w->program->cuda == w->c->text.data;
-}
-
-/* Where the headers of its text are; NULL: it needs none but the compiler's own. */
-static const char *headers_of(const kernel_work *w) {
-    const judge_task *t = w->c->task;
-    return is_answer(w) && t->form == FTL_CUTE ? t->include_folder : NULL;
-}
-
-static ftl_status compile(kernel_work *w) {
-    climb *c = w->c;
-    ftl_image *image = &w->image;
-    doing(w, "compiling");
-    const verify_program *p = w->program;
-    ftl_status status = ftl_compile_cuda_with(c->context, c->task->runtime, p->cuda, "kernel.cu",
-                                              p->plan->target, headers_of(w), image);
-    if (status == FTL_NO_COMPILER) {
-        climb_skips(c, THINK_RUNG_COMPILE, "there is no CUDA compiler here");
-        climb_skips(c, THINK_RUNG_EMULATE, "there is no CUDA compiler here");
-        return status;
-    }
-    if (status == FTL_COMPILER_FAILED) {
-        take_compiler_errors(w, image->log && *image->log ? image->log
-                                                          : ftl_context_error(c->context));
-        return status;
-    }
-    if (status) return status;
-    const char *ptx = image->kind == FTL_PTX ? image->bytes : image->ptx;
-    if (ptx && is_answer(w) && !device_ptx_check(str_from(ptx), &c->diags))
-        return FTL_COMPILER_FAILED;
-    status = ftl_emulator_open(c->context, p->plan, ptx ? ptx : "", ptx ? strlen(ptx) : 0,
-                               "kernel.cu", &w->emulator);
-    if (status == FTL_REJECTED) climb_take_diagnostics(c);
-    return status;
 }
 
 /* --- emulate ---------------------------------------------------------------------------------- */
@@ -384,7 +241,7 @@ static ftl_status climb_gpu(kernel_work *w, bool *is_right) {
     climb *c = w->c;
     verify_machine *machine = NULL;
     verify_program program = *w->program;
-    if (headers_of(w)) program.image = &w->image;
+    if (climb_headers(c, w->program)) program.image = &w->image;
     doing(w, "the start of the GPU");
     ftl_status status = ftl_device_use(c->context, c->task->runtime, 0);
     if (!status) {
@@ -407,6 +264,39 @@ static ftl_status climb_gpu(kernel_work *w, bool *is_right) {
     return status;
 }
 
+/* --- why -------------------------------------------------------------------------------------- */
+
+static void explain(climb *c, const ftl_plan *plan, const trial_machine *candidate,
+                    const ftl_source *sketch, double seconds) {
+    enum { ROWS = 84 }; /* more than a tile of most kernels */
+    trial_machine reference = {.source = sketch, .arithmetic = FTL_EXACT};
+    footprint_case f = {.plan = plan,
+                        .candidate = candidate,
+                        .reference = &reference,
+                        .rows = ROWS,
+                        .tolerance = 3e-3,
+                        .seconds_most = seconds};
+    text_buffer lines;
+    text_init(&lines, 1 << 16);
+    footprint_explain(c->context, &f, &c->memory, &lines);
+    for (str rest = text_str(&lines); rest.length;) {
+        str line = str_copy(&c->memory, str_cut(&rest, '\n'));
+        diag_report(&c->diags, DIAG_MEANING_WHERE, ((diag_range){0, 0}), line);
+    }
+    text_done(&lines);
+}
+
+void climb_explain(climb *c, const verify_program *program) {
+    trial_machine candidate = {.source = &program->code, .arithmetic = FTL_ROUNDED};
+    explain(c, program->plan, &candidate, &program->sketch, 1.5);
+}
+
+static void explain_kernel(kernel_work *w) {
+    verify_runner runner = {.title = "emulator", .launch = emulate, .user = w, .flops_per_s = 1e9};
+    trial_machine candidate = {.runner = &runner};
+    explain(w->c, w->program->plan, &candidate, &w->program->sketch, 2);
+}
+
 /* --- in the child ----------------------------------------------------------------------------- */
 
 static json_t *report(kernel_work *w, ftl_status status, think_rung rung, bool passed) {
@@ -423,7 +313,8 @@ static json_t *report(kernel_work *w, ftl_status status, think_rung rung, bool p
 __attribute__((noinline)) static json_t *climb_all(kernel_work *w) {
     const judge_task *t = w->c->task;
     bool is_right = true;
-    ftl_status status = compile(w);
+    doing(w, "compiling");
+    ftl_status status = climb_compile(w->c, w->program, &w->image, &w->emulator);
     if (status == FTL_NO_COMPILER) return report(w, FTL_OK, THINK_RUNG_BUILD, true);
     if (status == FTL_COMPILER_FAILED) return report(w, FTL_OK, THINK_RUNG_COMPILE, false);
     if (status == FTL_REJECTED) return report(w, FTL_OK, THINK_RUNG_EMULATE, false);
@@ -431,7 +322,7 @@ __attribute__((noinline)) static json_t *climb_all(kernel_work *w) {
     if (!status && t->highest >= THINK_RUNG_EMULATE && !t->is_emulated) {
         rung = THINK_RUNG_EMULATE;
         status = climb_emulator(w, &is_right);
-        if (!status && w->is_wrong) climb_explain_kernel(w->c, w->program, emulate, w);
+        if (!status && w->is_wrong) explain_kernel(w);
     }
     if (!status && is_right && t->highest >= THINK_RUNG_GPU && t->has_gpu) {
         rung = THINK_RUNG_GPU;
@@ -507,39 +398,4 @@ ftl_status climb_kernel(climb *c, const verify_program *program) {
     diag_report(&c->diags, DIAG_KERNEL_STOPPED, ((diag_range){0, 0}), copied(c, why.text));
     climb_take_own(c);
     return climb_fails(c, THINK_RUNG_EMULATE);
-}
-
-/* --- why -------------------------------------------------------------------------------------- */
-
-static void explain(climb *c, const ftl_plan *plan, const trial_machine *candidate,
-                    const ftl_source *sketch, double seconds) {
-    enum { ROWS = 84 }; /* more than a tile of most kernels */
-    trial_machine reference = {.source = sketch, .arithmetic = FTL_EXACT};
-    footprint_case f = {.plan = plan,
-                        .candidate = candidate,
-                        .reference = &reference,
-                        .rows = ROWS,
-                        .tolerance = 3e-3,
-                        .seconds_most = seconds};
-    text_buffer lines;
-    text_init(&lines, 1 << 16);
-    footprint_explain(c->context, &f, &c->memory, &lines);
-    for (str rest = text_str(&lines); rest.length;) {
-        str line = str_copy(&c->memory, str_cut(&rest, '\n'));
-        diag_report(&c->diags, DIAG_MEANING_WHERE, ((diag_range){0, 0}), line);
-    }
-    text_done(&lines);
-}
-
-void climb_explain(climb *c, const verify_program *program) {
-    trial_machine candidate = {.source = &program->code, .arithmetic = FTL_ROUNDED};
-    explain(c, program->plan, &candidate, &program->sketch, 1.5);
-}
-
-void climb_explain_kernel(climb *c, const verify_program *program, verify_launch *launch,
-                          void *user) {
-    verify_runner runner = {
-        .title = "emulator", .launch = launch, .user = user, .flops_per_s = 1e9};
-    trial_machine candidate = {.runner = &runner};
-    explain(c, program->plan, &candidate, &program->sketch, 2);
 }

@@ -220,18 +220,13 @@ ftl_status trial_run(ftl_context *context, trial *t, const trial_machine *machin
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
-static bool is_name_character(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 static bool is_defined(str text, str name) {
     while (text.length) {
         str line = str_trim(str_cut(&text, '\n'));
         if (!str_starts(line, STR("let ")) && !str_starts(line, STR("Input "))) continue;
         for (size_t i = 4; i + name.length <= line.length; i++) {
-            bool begins = !is_name_character(line.data[i - 1]);
-            bool ends =
-                i + name.length == line.length || !is_name_character(line.data[i + name.length]);
+            bool begins = !str_is_word(line.data[i - 1]);
+            bool ends = i + name.length == line.length || !str_is_word(line.data[i + name.length]);
             if (begins && ends && memcmp(line.data + i, name.data, name.length) == 0) return true;
         }
     }
@@ -247,7 +242,7 @@ int trial_open_sizes(str canonical, str names[TRIAL_OPEN_MAX]) {
         for (size_t i = 0; i + 1 < line.length; i++) {
             if (line.data[i] != '/' || line.data[i + 1] == '/') continue;
             size_t begin = i + 1, end = begin;
-            while (end < line.length && is_name_character(line.data[end])) end++;
+            while (end < line.length && str_is_word(line.data[end])) end++;
             str name = {line.data + begin, end - begin};
             bool is_number = !name.length || (*name.data >= '0' && *name.data <= '9');
             bool is_known = is_number || is_defined(canonical, name);

@@ -18,20 +18,15 @@ int64_t values_length(const values_lengths *lengths, const tl_symbol *symbol) {
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-static bool give(tl_value *out, int64_t value) {
-    *out = (tl_value){.integer = value, .real = (double)value};
-    return true;
-}
-
 static bool ask_call(values *v, const tl_expr *call, tl_value *out) {
     int64_t next;
     switch (call->function) {
-    case TL_FUNCTION_FIRST: return give(out, v->is_first);
-    case TL_FUNCTION_MORE: return give(out, v->has_more);
-    case TL_FUNCTION_ANY: return give(out, 0); /* votes guard what is rare */
+    case TL_FUNCTION_FIRST: return tl_give(out, v->is_first);
+    case TL_FUNCTION_MORE: return tl_give(out, v->has_more);
+    case TL_FUNCTION_ANY: return tl_give(out, 0); /* votes guard what is rare */
     case TL_FUNCTION_NEXT:
         return v->following && values_integer(v->following, call->items[0], &next) &&
-               give(out, next);
+               tl_give(out, next);
     default: return false;
     }
 }
@@ -42,7 +37,7 @@ static bool ask_element(values *v, const tl_expr *e, tl_value *out) {
     if (e->space == TL_REGISTER || e->space == TL_SHARED || !e->item_count) return false;
     if (!values_integer(v, e->items[e->item_count - 1], &at)) return false;
     if (e->symbol && !v->is_silent) v->lengths->is_asked[e->symbol->position] = true;
-    return give(out, (at + 1) * v->lengths->usual);
+    return tl_give(out, (at + 1) * v->lengths->usual);
 }
 
 static bool lookup(void *context, const tl_expr *e, tl_value *out) {
@@ -53,7 +48,7 @@ static bool lookup(void *context, const tl_expr *e, tl_value *out) {
     bool is_length = s && (s->kind == TL_SYMBOL_SIZE || s->kind == TL_SYMBOL_SCALAR);
     if (!is_length || s->is_real) return false;
     if (!v->is_silent) v->lengths->is_asked[s->position] = true;
-    return give(out, values_length(v->lengths, s));
+    return tl_give(out, values_length(v->lengths, s));
 }
 
 values *values_new(arena *memory, const values_lengths *lengths) {

@@ -25,15 +25,6 @@ typedef struct axes_list {
 
 /* --- words ------------------------------------------------------------------------------------ */
 
-static str axes_text(arena *memory, const tl_tile_axis *axes, int count) {
-    str text = STR("none");
-    for (int i = 0; i < count; i++) {
-        text = i == 0 ? axes[0].index
-                      : str_format(memory, "%.*s, %.*s", STR_ARGS(text), STR_ARGS(axes[i].index));
-    }
-    return text;
-}
-
 static bool lengths_differ(const tl_expr *a, const tl_expr *b) {
     int64_t x, y;
     return a && b && tl_known_integer(a, &x) && tl_known_integer(b, &y) && x != y;
@@ -74,8 +65,8 @@ static void compare(inference *in, const tl_tile *tile, const axes_list *list,
     }
     if (!is_same) {
         diag_report(in->diags, DIAG_AXES_DIFFER, name->range, name->text,
-                    axes_text(in->memory, tile->axes, tile->axis_count),
-                    axes_text(in->memory, list->items, list->count));
+                    names_axes_text(in->memory, tile->axes, tile->axis_count),
+                    names_axes_text(in->memory, list->items, list->count));
     }
     for (int i = 0; is_same && i < list->count; i++) {
         if (!lengths_differ(tile->axes[i].extent, list->items[i].extent)) continue;
@@ -90,7 +81,7 @@ static void compare(inference *in, const tl_tile *tile, const axes_list *list,
         tile->allocation && !tile->part_of ? &tile->allocation->allocate.shape : NULL;
     if (is_same && shape && shape->count != list->count) {
         diag_report(in->diags, DIAG_AXES_COUNT, name->range,
-                    axes_text(in->memory, list->items, list->count),
+                    names_axes_text(in->memory, list->items, list->count),
                     str_format(in->memory, "%d", shape->count));
         diag_report(in->diags, DIAG_AXES_FROM_HERE, tile->allocation->range, name->text);
     }
@@ -159,7 +150,7 @@ static axes_list axes_of_copied(inference *in, const tl_statement *s, const tl_a
     }
     if (in->is_report && shape->count && shape->count != count) {
         diag_report(in->diags, DIAG_AXES_COUNT, s->range,
-                    axes_text(in->memory, list.items, list.count),
+                    names_axes_text(in->memory, list.items, list.count),
                     str_format(in->memory, "%d", shape->count));
     }
     return list;
@@ -241,7 +232,7 @@ static void report_product(inference *in, const tl_statement *s) {
     for (int i = 0; i < 2; i++) {
         if (sides[i].count == 2) continue;
         diag_report(in->diags, DIAG_PRODUCT_OF_VECTOR, operands[i].range, operands[i].value->text,
-                    axes_text(in->memory, sides[i].items, sides[i].count));
+                    names_axes_text(in->memory, sides[i].items, sides[i].count));
         return;
     }
     str last = sides[0].items[1].index, first = sides[1].items[0].index;
@@ -329,7 +320,7 @@ static void report_narrower(inference *in, const tl_compute *c, const axes_list 
             if (has_axis(widest, list.items[k].index)) continue;
             diag_report(in->diags, DIAG_AXIS_MISSING, c->operands[i].range,
                         c->operands[i].value->text, list.items[k].index, name,
-                        axes_text(in->memory, widest->items, widest->count));
+                        names_axes_text(in->memory, widest->items, widest->count));
             break;
         }
     }
@@ -447,35 +438,13 @@ static void infer_compute(inference *in, tl_statement *s) {
 
 /* --- parts of views --------------------------------------------------------------------------- */
 
-/* How long an axis of a view's part is: as the base's tile where that has a block of the axis, else
- * as the view's axis.
- */
-static tl_expr *part_extent(const tl_symbol *view, const tl_tile *base, int position) {
-    str index = tl_axis_index(view->axes, position);
-    tl_expr *own = view->axes->items[position].extent;
-    const tl_expr *element = view->view->value;
-    const tl_axes *base_axes = view->view_base->axes;
-    if (element->kind != TL_ELEMENT || !base_axes) return own;
-    for (int i = 0; i < element->item_count && i < base_axes->count; i++) {
-        const tl_expr *item = element->items[i];
-        if (item->kind != TL_NAME || !str_equal(item->text, index)) continue;
-        for (int k = 0; k < base->axis_count; k++) {
-            if (!str_equal(base->axes[k].index, tl_axis_index(base_axes, i))) continue;
-            const tl_expr *there = base->axes[k].extent;
-            bool is_whole = there && tl_expr_equal(there, base_axes->items[i].extent);
-            return is_whole ? own : base->axes[k].extent;
-        }
-    }
-    return own;
-}
-
 static void infer_part(inference *in, tl_symbol *view, tl_tile *part, const tl_tile *base) {
     if (!part->exists || !part->part_of || part->axis_count || !base->axis_count) return;
     axes_list list = {0};
     for (int i = tl_matrix_begin(view->axes); i < view->axes->count; i++) {
         if (list.count == TILE_AXES_MAX) return;
         list.items[list.count++] =
-            (tl_tile_axis){index_text(in, view->axes, i), part_extent(view, base, i)};
+            (tl_tile_axis){index_text(in, view->axes, i), names_part_extent(view, base, i)};
     }
     part->allocation = base->allocation;
     part->type = base->type;
@@ -489,84 +458,6 @@ static void infer_parts(inference *in) {
         infer_part(in, view, &view->shared, &view->view_base->shared);
         infer_part(in, view, &view->in_register, &view->view_base->in_register);
     }
-}
-
-/* --- index names in expressions of Compute ---------------------------------------------------- */
-
-/* Whether an index runs outside of matrices: over tiles, not within them. */
-static bool is_parallel(const tl_kernel *kernel, str index) {
-    for (int i = 0; i < kernel->symbol_count; i++) {
-        const tl_symbol *symbol = kernel->symbols[i];
-        if (symbol->kind != TL_SYMBOL_VARIABLE || !symbol->axes) continue;
-        int begin = tl_matrix_begin(symbol->axes);
-        for (int k = 0; k < begin; k++) {
-            if (str_equal(tl_axis_index(symbol->axes, k), index)) return true;
-        }
-    }
-    return false;
-}
-
-static void point_names(inference *in, tl_expr *e, const tl_tile *tile) {
-    if (!e) return;
-    bool is_value = e->kind == TL_NAME && e->symbol && e->symbol->kind != TL_SYMBOL_VARIABLE;
-    if (is_value) {
-        axes_list list = axes_of_tile(tile);
-        bool is_axis = has_axis(&list, e->text);
-        tl_symbol *index = is_axis ? tl_find_index(in->kernel, e->text) : NULL;
-        if (index) e->symbol = index;
-        bool is_lost = e->symbol->kind == TL_SYMBOL_INDEX && !is_axis && tile->axis_count &&
-                       !(tl_is_sketch(in->kernel) && is_parallel(in->kernel, e->text));
-        if (is_lost && in->is_report) {
-            diag_report(in->diags, DIAG_INDEX_NOT_HERE, e->range, e->text,
-                        str_format(in->memory, "the tile's axes are %.*s",
-                                   STR_ARGS(axes_text(in->memory, list.items, list.count))));
-        }
-    }
-    for (int i = 0; i < e->item_count; i++) point_names(in, e->items[i], tile);
-    point_names(in, e->left, tile);
-    point_names(in, e->right, tile);
-}
-
-/* By the bare name of an axis of the tile, which is its index there, and begins at 0: its length is
- * meant. An index that has a name of its own is taken at its word.
- */
-static void check_divisor(inference *in, const tl_expr *e, const tl_tile *tile) {
-    bool is_index = e && e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_INDEX;
-    bool is_bare = is_index && e->symbol->extent && e->symbol->extent->kind == TL_NAME &&
-                   str_equal(e->symbol->extent->text, e->text);
-    if (!is_bare || !in->is_report) return;
-    axes_list list = axes_of_tile(tile);
-    if (has_axis(&list, e->text)) {
-        diag_report(in->diags, DIAG_DIVISION_BY_INDEX, e->range, e->text,
-                    str_format(in->memory, "x in %.*s", STR_ARGS(e->text)));
-    }
-}
-
-static void check_divisors(inference *in, const tl_expr *e, const tl_tile *tile) {
-    if (!e) return;
-    bool divides = e->kind == TL_BINARY && (e->operator== TL_OVER || e->operator== TL_MODULO);
-    if (divides) check_divisor(in, e->right, tile);
-    for (int i = 0; i < e->item_count; i++) check_divisors(in, e->items[i], tile);
-    check_divisors(in, e->left, tile);
-    check_divisors(in, e->right, tile);
-}
-
-static void point_expr(inference *in, tl_expr *e, const tl_tile *tile) {
-    point_names(in, e, tile);
-    names_decide_divisions(e);
-    check_divisors(in, e, tile);
-}
-
-static void point_compute(inference *in, tl_statement *s) {
-    tl_compute *c = &s->compute;
-    const tl_tile *tile = tl_tile_of(tl_written_name(s));
-    if (!tile) return;
-    int pointed = tl_operation_shape(c->operation) == TL_SHAPE_CHOICE ? 1 : c->operand_count;
-    for (int i = 0; i < pointed; i++) /* (how many RowTopK gives is a length) */
-        point_expr(in, c->operands[i].value, tile);
-    if (c->operation == TL_DIVIDE && c->operand_count == 2)
-        check_divisor(in, c->operands[1].value, tile);
-    point_expr(in, c->condition, tile);
 }
 
 /* --- the kernel ------------------------------------------------------------------------------- */
@@ -597,8 +488,6 @@ bool tl_infer_axes(tl_kernel *kernel, arena *memory, diag_list *diags) {
     in.is_loose = false;
     in.is_report = true;
     go_through(&in);
-    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind == TL_COMPUTE) point_compute(&in, s);
-    }
+    names_point_indices(kernel, memory, diags);
     return diags->error_count == errors_before;
 }

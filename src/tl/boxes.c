@@ -331,7 +331,7 @@ bool tl_box_of(const tl_kernel *kernel, const tl_statement *copy, int rows, tl_b
     tl_end end = copy->copy.from == TL_GLOBAL ? tl_copy_source(copy) : tl_copy_target(copy);
     const tl_symbol *s = end.symbol && end.symbol->variable ? end.symbol->variable : end.symbol;
     const tl_axes *axes = s && s->view ? &s->view->axes : s ? s->axes : NULL;
-    tl_course items[TL_AXES_MAX];
+    tl_course items[TL_AXES_MAX] = {{0}}; /* of an axis without an index: nothing is known */
     int tile_axes[2];
     if (!begin(copy, axes, rows, tile_axes, items)) return false;
     *out = (tl_box){.rows = rows, .tile_axis = tile_axes[0], .is_view = s->view != NULL};

@@ -276,6 +276,11 @@ bool tl_evaluate(const tl_expr *e, tl_lookup *lookup, void *context, tl_value *v
     return v.kind != WORTH_NONE;
 }
 
+bool tl_give(tl_value *out, int64_t value) {
+    *out = (tl_value){.integer = value, .real = (double)value};
+    return true;
+}
+
 tl_values tl_values_new(arena *memory, const tl_kernel *kernel, tl_lookup *lookup, void *context) {
     size_t count = (size_t)kernel->symbol_count + 1;
     return (tl_values){.integers = arena_array(memory, int64_t, count),

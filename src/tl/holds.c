@@ -55,7 +55,8 @@ bool holds_only(holds_value h, unsigned may) {
 }
 
 bool holds_equal(holds_value a, holds_value b) {
-    return a.may == b.may && a.is_number == b.is_number && (!a.is_number || a.number == b.number);
+    if (a.may != b.may || a.is_number != b.is_number) return false;
+    return !a.is_number || (a.number == b.number && !signbit(a.number) == !signbit(b.number));
 }
 
 holds_value holds_either(holds_value a, holds_value b) {

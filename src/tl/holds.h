@@ -41,9 +41,9 @@ typedef struct holds_value {
 
 holds_value holds_these(unsigned may);
 holds_value holds_number(double number);
-holds_value holds_given(tl_type type);        /* by a tensor of that type */
-bool holds_only(holds_value h, unsigned may); /* nothing but these */
-bool holds_equal(holds_value a, holds_value b);
+holds_value holds_given(tl_type type);          /* by a tensor of that type */
+bool holds_only(holds_value h, unsigned may);   /* nothing but these */
+bool holds_equal(holds_value a, holds_value b); /* 0 and -0 are two: Reciprocal tells them apart */
 holds_value holds_either(holds_value a, holds_value b);
 
 /* What operations came to, so that none is worked out twice. All zero at first. */

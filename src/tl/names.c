@@ -311,6 +311,25 @@ int tl_matrix_begin(const tl_axes *axes) {
     return axes->count > 2 ? axes->count - 2 : 0;
 }
 
+tl_expr *names_part_extent(const tl_symbol *view, const tl_tile *base, int position) {
+    str index = tl_axis_index(view->axes, position);
+    tl_expr *own = view->axes->items[position].extent;
+    const tl_expr *element = view->view->value;
+    const tl_axes *base_axes = view->view_base->axes;
+    if (element->kind != TL_ELEMENT || !base_axes) return own;
+    for (int i = 0; i < element->item_count && i < base_axes->count; i++) {
+        const tl_expr *item = element->items[i];
+        if (item->kind != TL_NAME || !str_equal(item->text, index)) continue;
+        for (int k = 0; k < base->axis_count; k++) {
+            if (!str_equal(base->axes[k].index, tl_axis_index(base_axes, i))) continue;
+            const tl_expr *there = base->axes[k].extent;
+            bool is_whole = there && tl_expr_equal(there, base_axes->items[i].extent);
+            return is_whole ? own : base->axes[k].extent;
+        }
+    }
+    return own;
+}
+
 int tl_copy_axes(const tl_statement *copy, const tl_axes *axes, int *out) {
     const tl_place *place = &copy->copy.place;
     bool is_whole = place->is_given || copy->copy.shape.count == axes->count;

@@ -243,6 +243,8 @@ typedef struct tl_value {
     double real;
 } tl_value;
 
+bool tl_give(tl_value *out, int64_t value); /* true */
+
 /* Asks the caller for the value of a name or element; false when it has none. */
 typedef bool tl_lookup(void *context, const tl_expr *e, tl_value *value);
 

@@ -89,6 +89,14 @@ tl_tile *names_tile_in(tl_symbol *variable, tl_space space, const tl_statement *
 /* Cuts a place off a name's end: Q_shared, O_reg. */
 tl_space names_cut_place(str *name);
 
+/* How long an axis of a view's part is: as the base's tile where that has a block of the axis, else
+ * as the view's axis.
+ */
+tl_expr *names_part_extent(const tl_symbol *view, const tl_tile *base, int position);
+/* What index names in expressions of Compute mean, once all tiles have their axes. */
+void names_point_indices(tl_kernel *kernel, arena *memory, diag_list *diags);
+str names_axes_text(arena *memory, const tl_tile_axis *axes, int count); /* "q, kv" */
+
 void names_bind_statements(names_binder *b, tl_block *block);
 
 #endif

@@ -347,6 +347,8 @@ tl_kernel *tl_kernel_at(const tl_program *program, int number);
 
 /* The body of a role, for or if; NULL for the others. */
 tl_block *tl_statement_body(tl_statement *s);
+tl_block *tl_block_of(tl_kernel *kernel, const tl_statement *s); /* that it is in */
+bool tl_accumulates(const tl_statement *s);                      /* Compute ... and accumulate */
 
 /* The statement after s in reading order, bodies included; NULL at the end. 'within' bounds the
  * walk to one statement's body (or a kernel's block when NULL).

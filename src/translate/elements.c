@@ -26,7 +26,7 @@ str elements_row_offset(emit *t, const emit_shape *s) {
     return s->down > 1 ? emit_format(t, "%d * down", s->row_step) : STR("0");
 }
 
-str elements_column_offset(emit *t, const emit_shape *s, int e) {
+static str column_offset(emit *t, const emit_shape *s, int e) {
     if (s->part == PART_COLUMNS) {
         if (s->is_lines) return emit_format(t, "%d * across + element", s->column_step);
         return s->alternates ? STR("(n8 / 2 * 16 + n8 % 2 + 2 * element)")
@@ -89,8 +89,8 @@ static void declare_at(emit *t, const elements_item *x) {
     elements_index_names(x, names);
     for (int i = 0; i < 2; i++) {
         if (!elements_use(x->s, names[i])) continue;
-        str offset = i ? elements_column_offset(t, &x->frame->shape, 0)
-                       : elements_row_offset(t, &x->frame->shape);
+        str offset =
+            i ? column_offset(t, &x->frame->shape, 0) : elements_row_offset(t, &x->frame->shape);
         str at = index_at(t, names[i]), first = elements_index_first(t, names[i]);
         emit_declare(t, at, "const int %.*s = %.*s + %.*s;", STR_ARGS(at), STR_ARGS(first),
                      STR_ARGS(offset));
@@ -103,7 +103,7 @@ static emit_value index_value(emit *t, const elements_item *x, str name, bool is
     if (!name.length) return emit_named((str){0}, 0, EMIT_SIZE_MAX);
     const emit_shape *s = &x->frame->shape;
     str first = elements_index_first(t, name),
-        offset = is_column ? elements_column_offset(t, s, 0) : elements_row_offset(t, s);
+        offset = is_column ? column_offset(t, s, 0) : elements_row_offset(t, s);
     emit_value v = emit_named(
         is_written_out ? emit_format(t, "(%.*s + %.*s)", STR_ARGS(first), STR_ARGS(offset))
                        : index_at(t, name),
@@ -126,8 +126,7 @@ emit_scope elements_scope(emit *t, const elements_item *x, int e, bool is_writte
                         .index_count = 2,
                         .frame = &x->frame->shape,
                         .element = e,
-                        .reads = x->once.items,
-                        .read_count = x->once.count};
+                        .reads = &x->once};
 }
 
 static emit_value operand_value(emit *t, const elements_item *x, int operand, int e) {
@@ -199,7 +198,7 @@ static str condition_text(emit *t, const elements_mask *m, const tl_expr *e, int
     for (int i = 0; i < m->count; i++) {
         const elements_limit *l = &m->limits[i];
         if (l->test != e) continue;
-        str column = elements_column_offset(t, s, element);
+        str column = column_offset(t, s, element);
         if (l->slant == 1 && s->down == 1)
             column = emit_format(t, "%.*s - 8 * half", STR_ARGS(column));
         else if (l->slant)
@@ -263,8 +262,7 @@ static void take_larger(emit *t, const elements_item *x) {
     for (int e = 0; e < 2; e++) {
         emit_text(t, "ftl_take_further(most_of_%.*s, %.*s, %.*s, first_of_%.*s + %.*s);",
                   STR_ARGS(to), STR_ARGS(to), STR_ARGS(emit_real(t, operand_value(t, x, 0, e))),
-                  STR_ARGS(x->target->name),
-                  STR_ARGS(elements_column_offset(t, &x->frame->shape, e)));
+                  STR_ARGS(x->target->name), STR_ARGS(column_offset(t, &x->frame->shape, e)));
     }
 }
 

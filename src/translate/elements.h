@@ -22,7 +22,7 @@ typedef struct elements_item {
     bool reduces;
     bool partial; /* reduces: the target keeps each lane's part */
     bool is_done;
-    LIST(emit_read) once; /* elements of tables that are read before the loops, see once.c */
+    emit_reads once; /* elements of tables that are read before the loops, see once.c */
     LIST(once_line) lines;
 } elements_item;
 
@@ -65,7 +65,6 @@ bool elements_has_table_or_tile(emit *t, const tl_expr *e); /* does one take par
 /* The name of an index of the thread's first element, and what the loops' variables add to it. */
 str elements_index_first(emit *t, str name);
 str elements_row_offset(emit *t, const emit_shape *s);
-str elements_column_offset(emit *t, const emit_shape *s, int element);
 /* RowArgMax: where the tile's first column is on its axis. */
 emit_value elements_first_column(emit *t, const elements_item *x);
 /* The statement on the two elements of a pair, or the one of a vector. */

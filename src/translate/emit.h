@@ -140,13 +140,14 @@ typedef struct emit_read {
     bool is_pair;
 } emit_read;
 
+typedef LIST(emit_read) emit_reads;
+
 typedef struct emit_scope {
     const emit_index *indices;
     int index_count;
     const emit_shape *frame; /* of the elementwise loop around it; NULL: no tile elements here */
     int element;             /* of a pair: 0 or 1 */
-    const emit_read *reads;  /* what need not be read again */
-    int read_count;
+    const emit_reads *reads; /* what need not be read again; NULL: nothing */
 } emit_scope;
 
 /* --- the translation -------------------------------------------------------------------------- */
@@ -323,6 +324,8 @@ void emit_cute_layouts(emit *t, text_buffer *out);
 
 /* expression.c */
 emit_value emit_expression(emit *t, const tl_expr *e, const emit_scope *scope);
+/* The read of that element; NULL: there is none. */
+const emit_read *emit_find_read(const emit_reads *reads, const tl_expr *element);
 emit_value emit_integer(emit *t, const tl_expr *e, const emit_scope *scope); /* must be one */
 
 /* values.c */

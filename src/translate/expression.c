@@ -205,17 +205,19 @@ static emit_value element_value(str text, tl_type type) {
                         .high = INT32_MAX};
 }
 
+const emit_read *emit_find_read(const emit_reads *reads, const tl_expr *element) {
+    for (int i = 0; i < reads->count; i++)
+        if (tl_expr_equal(reads->items[i].element, element)) return &reads->items[i];
+    return NULL;
+}
+
 /* What has been read already; false: nothing. */
 static bool read_before(emit *t, const tl_expr *e, const emit_scope *scope, emit_value *out) {
-    for (int i = 0; scope && i < scope->read_count; i++) {
-        const emit_read *r = &scope->reads[i];
-        if (!tl_expr_equal(r->element, e)) continue;
-        str name =
-            r->is_pair ? emit_format(t, "%.*s[%d]", STR_ARGS(r->name), scope->element) : r->name;
-        *out = element_value(name, e->symbol->parameter->parameter.type);
-        return true;
-    }
-    return false;
+    const emit_read *r = scope && scope->reads ? emit_find_read(scope->reads, e) : NULL;
+    if (!r) return false;
+    str name = r->is_pair ? emit_format(t, "%.*s[%d]", STR_ARGS(r->name), scope->element) : r->name;
+    *out = element_value(name, e->symbol->parameter->parameter.type);
+    return true;
 }
 
 /* An element of a table in global memory; what is outside reads 0. */

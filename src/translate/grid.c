@@ -96,22 +96,12 @@ static void decode_ragged(emit *t, int index, bool leaves) {
 
 /* --- what comes before it ------------------------------------------------------------------- */
 
-static bool is_no_walk(void *context, const tl_expr *e) {
-    (void)context;
-    return e->kind != TL_NAME || !e->symbol || e->symbol->kind != TL_SYMBOL_GRID;
-}
-
 bool emit_depends_on_grid(const emit *t, const tl_expr *e) {
-    return !model_visit_lets(t->model, e, false, is_no_walk, NULL);
-}
-
-static bool is_no_element(void *context, const tl_expr *e) {
-    (void)context;
-    return e->kind != TL_ELEMENT;
+    return model_depends_on_grid(t->model, e);
 }
 
 bool emit_reads_table(const emit *t, const tl_expr *e) {
-    return !model_visit_lets(t->model, e, false, is_no_element, NULL);
+    return model_reads_element(t->model, e);
 }
 
 /* Does a let that is evaluated before the grid read a table? */

@@ -53,10 +53,7 @@ static emit_value limit_value(emit *t, const elements_mask *m, const tl_expr *e,
     emit_index indices[2] = {
         {names[0], emit_named(row, 0, EMIT_SIZE_MAX)},
         {names[1], emit_named(elements_index_first(t, names[1]), 0, EMIT_SIZE_MAX)}};
-    emit_scope scope = {.indices = indices,
-                        .index_count = 2,
-                        .reads = m->x->once.items,
-                        .read_count = m->x->once.count};
+    emit_scope scope = {.indices = indices, .index_count = 2, .reads = &m->x->once};
     emit_value a = emit_expression(t, e->left, &scope), b = emit_expression(t, e->right, &scope);
     return forward ? emit_difference(t, b, a) : emit_difference(t, a, b);
 }

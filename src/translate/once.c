@@ -26,12 +26,6 @@ static bool names_no_tile(void *context, const tl_expr *e) {
     return e->kind != TL_NAME || !emit_tile_of(context, e);
 }
 
-static bool is_read(const elements_item *x, const tl_expr *e) {
-    for (int i = 0; i < x->once.count; i++)
-        if (tl_expr_equal(x->once.items[i].element, e)) return true;
-    return false;
-}
-
 static str element_at(const once *o, const tl_expr *e, int element) {
     emit_index indices[2];
     emit_scope scope = elements_scope(o->t, o->x, element, true, indices);
@@ -170,7 +164,9 @@ static void look_at(once *o, const tl_expr *e, bool is_mask) {
     for (int i = 0; i < (selects ? 1 : e->item_count); i++) look_at(o, e->items[i], false);
     if (e->kind != TL_ELEMENT || !e->symbol || !e->symbol->parameter) return;
     bool by_row = tl_uses_index(e, o->names[0]), by_column = tl_uses_index(e, o->names[1]);
-    if ((by_row && by_column) || !tl_visit(e, names_no_tile, o->t) || is_read(o->x, e)) return;
+    if ((by_row && by_column) || !tl_visit(e, names_no_tile, o->t) ||
+        emit_find_read(&o->x->once, e))
+        return;
     if (by_column == o->of_columns) read_here(o, e);
     else if (by_column && !line_of(o->x, e)) declare_line(o, e);
 }

@@ -20,13 +20,8 @@ static const tl_expr *fail(most *m) {
     return NULL;
 }
 
-static bool is_no_element(void *context, const tl_expr *e) {
-    (void)context;
-    return e->kind != TL_ELEMENT;
-}
-
 static bool has_element(const most *m, const tl_expr *e) {
-    return !model_visit_lets(m->t->model, e, false, is_no_element, NULL);
+    return model_reads_element(m->t->model, e);
 }
 
 /* Through lets, to the element of a table; NULL: it is something else. */

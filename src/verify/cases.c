@@ -16,7 +16,8 @@
 
 enum { CASES_MAX = 100000, SIZE_MOST = 1 << 24 };
 
-bool cases_have_pair(const listing *l) {
+/* Lengths of queries and of keys: lists of lengths then mean pairs of them. */
+static bool has_pair(const listing *l) {
     return l->q_len >= 0 && l->kv_len >= 0;
 }
 
@@ -98,7 +99,7 @@ static bool is_length_of_two(const ftl_plan *plan, int32_t size) {
 /* Kernels work on whole tiles: a single query costs as much as a block of them. */
 static double tiled(const listing *l, const verify_case *c, int32_t size) {
     int64_t tile = 1;
-    if (cases_have_pair(l) && size == l->kv_heads) return 1; /* q_heads counts */
+    if (has_pair(l) && size == l->kv_heads) return 1; /* q_heads counts */
     inputs_known_tiles(l->plan, size, &tile, 1);
     double whole = (double)((c->sizes[size] + tile - 1) / tile * tile);
     return whole * (is_length_of_two(l->plan, size) ? whole : 1);
@@ -152,7 +153,7 @@ bool cases_solve(const listing *l, uint64_t seed, int32_t kept, verify_case *c) 
     bool is_pinned[VERIFY_SIZES_MAX] = {false};
     for (int i = 0; i < 64; i++) ones[i] = 1;
     if (kept >= 0) is_pinned[kept] = true;
-    if (cases_have_pair(l)) is_pinned[l->q_len] = is_pinned[l->kv_len] = true;
+    if (has_pair(l)) is_pinned[l->q_len] = is_pinned[l->kv_len] = true;
     for (int32_t i = 0; i < l->program->pin_count; i++) {
         int32_t size = plan_find_size(l->plan, l->program->pins[i].name);
         if (size >= 0) is_pinned[size] = true;
@@ -317,7 +318,7 @@ static bool add_shape(listing *l, str shape, char why[FTL_WHY_BYTES]) {
         }
         count++;
     }
-    if (count == l->plan->size_count && !(count == 2 && cases_have_pair(l))) {
+    if (count == l->plan->size_count && !(count == 2 && has_pair(l))) {
         verify_case c = cases_blank(l);
         memcpy(c.sizes, numbers, (size_t)count * sizeof *numbers);
         put_case(l, c);
@@ -326,14 +327,14 @@ static bool add_shape(listing *l, str shape, char why[FTL_WHY_BYTES]) {
         put_case(l, c);
         return true;
     }
-    if (count == 2 && cases_have_pair(l)) {
+    if (count == 2 && has_pair(l)) {
         add_pair(l, numbers[0], numbers[1], 1);
         return true;
     }
     char sizes[FTL_WHY_BYTES / 2];
     list_sizes(l, sizes, sizeof sizes);
     return refuse(why, "shape '%.*s' has %" PRId32 " lengths; expected %s%s", STR_ARGS(shape),
-                  count, cases_have_pair(l) ? "q_len x kv_len, or " : "", sizes);
+                  count, has_pair(l) ? "q_len x kv_len, or " : "", sizes);
 }
 
 /* Lists that have a name. False when this is none. */
@@ -341,7 +342,7 @@ static bool add_list(listing *l, str word) {
     bool is_all = str_is(word, "all"), is_decisive = str_is(word, "decisive");
     if (str_is(word, "none")) return true;
     if (!is_all && !is_decisive && !str_is(word, "small")) return false;
-    if (!is_decisive && cases_have_pair(l)) add_pairs(l, is_all);
+    if (!is_decisive && has_pair(l)) add_pairs(l, is_all);
     else if (!is_decisive) cases_add_sizes(l, is_all);
     cases_add_decisive(l);
     return true;

@@ -16,8 +16,6 @@ typedef struct listing {
     bool has_scores, has_values; /* of the first turn */
 } listing;
 
-/* Lengths of queries and of keys: lists of lengths then mean pairs of them. */
-bool cases_have_pair(const listing *l);
 int64_t cases_tile(const listing *l, int32_t size);
 double cases_flops(const listing *l, const verify_case *c);
 double cases_elements(const ftl_plan *plan, const verify_case *c);
@@ -29,6 +27,7 @@ double cases_value(const ftl_formula *formula, const verify_case *c); /* 0: it h
 bool cases_do_meet(const ftl_plan_tensor *one, const ftl_plan_tensor *other);
 /* Is the size one of rows or columns? Others count matrices. */
 bool cases_is_length(const ftl_plan *plan, int32_t size);
+bool cases_counts_matrices(const listing *l, int32_t size); /* by its name, too */
 /* May a case of so many operations and elements be in any list? */
 bool cases_are_cheap(const listing *l, const verify_case *c);
 

@@ -128,11 +128,6 @@ static int64_t draw_length(drawing *d, int32_t size, length_kind kind, int64_t o
     }
 }
 
-static bool counts_matrices(const listing *l, int32_t size) {
-    bool is_named = size == l->batch || size == l->q_heads || size == l->kv_heads;
-    return is_named || !cases_is_length(l->plan, size);
-}
-
 /* Of what counts matrices a kind is their number, mostly. Lengths that are told by another one come
  * last.
  */
@@ -146,7 +141,7 @@ static void draw_sizes(drawing *d, const kinds *k, verify_case *c) {
         length_kind kind = (length_kind)k->of[CHOICES + s];
         bool is_relative = kind == LENGTH_SAME || kind == LENGTH_BESIDE;
         if (is_relative != (i >= l->plan->size_count)) continue;
-        bool is_count = counts_matrices(l, s);
+        bool is_count = cases_counts_matrices(l, s);
         c->sizes[s] = is_count ? counts[kind] : draw_length(d, s, kind, other);
         if (!is_count && c->sizes[s] > 1) other = c->sizes[s];
     }
@@ -371,11 +366,12 @@ static bool is_tied(const listing *l, const int64_t *before, verify_case *c) {
     enum { FEW = 17, MANY = 8 };
     int64_t most = 0;
     for (int32_t s = 0; s < l->plan->size_count; s++) {
-        bool is_raised = counts_matrices(l, s) && c->sizes[s] > before[s] && c->sizes[s] > MANY;
+        bool is_raised =
+            cases_counts_matrices(l, s) && c->sizes[s] > before[s] && c->sizes[s] > MANY;
         if (is_raised && c->sizes[s] > most) most = c->sizes[s];
     }
     for (int32_t s = 0; most && s < l->plan->size_count; s++) {
-        int64_t few = counts_matrices(l, s) ? 1 : FEW;
+        int64_t few = cases_counts_matrices(l, s) ? 1 : FEW;
         bool is_part = c->sizes[s] == most || c->sizes[s] > before[s];
         if (!is_part && !cases_is_fixed(l, s) && c->sizes[s] > few) c->sizes[s] = few;
     }
@@ -394,7 +390,7 @@ static bool fit(const listing *l, uint64_t seed, verify_case *c) {
         if (cases_have_tables(l->plan) && !can_be_filled(l->plan, c)) return false;
         if (is_affordable(l, c)) return true;
         for (int32_t s = 0; s < l->plan->size_count; s++) {
-            bool is_less = counts_matrices(l, s) && c->sizes[s] > 1 && !cases_is_fixed(l, s);
+            bool is_less = cases_counts_matrices(l, s) && c->sizes[s] > 1 && !cases_is_fixed(l, s);
             if (is_less) c->sizes[s] = round ? 1 : (c->sizes[s] + 1) / 2;
         }
     }

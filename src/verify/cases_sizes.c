@@ -318,7 +318,7 @@ static double least_tiles(const listing *l, const verify_case *c) {
     return least;
 }
 
-static bool counts_matrices(const listing *l, int32_t size) {
+bool cases_counts_matrices(const listing *l, int32_t size) {
     bool is_named = size == l->batch || size == l->q_heads || size == l->kv_heads;
     return is_named || !cases_is_length(l->plan, size);
 }
@@ -330,7 +330,7 @@ static bool add_tiles(const listing *l, double flops_most, verify_case *c) {
     for (int32_t s = 0; s < l->plan->size_count; s++) {
         verify_case larger = *c;
         if (cases_is_fixed(l, s)) continue;
-        larger.sizes[s] += counts_matrices(l, s) ? larger.sizes[s] : longest_tile(l, s);
+        larger.sizes[s] += cases_counts_matrices(l, s) ? larger.sizes[s] : longest_tile(l, s);
         if (!cases_solve(l, (uint64_t)s, s, &larger)) continue;
         double tiles = least_tiles(l, &larger), cost = cases_flops(l, &larger);
         if (tiles <= before || cost > flops_most || cost / tiles >= least) continue;
@@ -349,7 +349,8 @@ static void add_many_tiles(listing *l, bool has_steps) {
     enum { ROUNDS = 16, TILES_MANY = 12 };
     verify_case c = cases_blank(l);
     for (int32_t s = 0; s < l->plan->size_count; s++)
-        c.sizes[s] = counts_matrices(l, s) ? 1 : 33 + 8 * s + (has_steps ? longest_tile(l, s) : 0);
+        c.sizes[s] =
+            cases_counts_matrices(l, s) ? 1 : 33 + 8 * s + (has_steps ? longest_tile(l, s) : 0);
     if (!cases_solve(l, 0, -1, &c) || least_tiles(l, &c) == 0) return;
     for (int round = 0; round < ROUNDS && least_tiles(l, &c) < TILES_MANY; round++)
         if (!add_tiles(l, FLOPS_MOST, &c)) break;

@@ -6,7 +6,10 @@ static bool is_part(str text, size_t at) {
     return str_is_word(before) || before == '.' || (before == '-' && first == 'e');
 }
 
-bool constants_next(str *text, int64_t *value) {
+/* Cuts the text after its next whole number, which stands alone outside of comments and is at most
+ * VERIFY_CONSTANT_MOST. False: there is none.
+ */
+static bool next_constant(str *text, int64_t *value) {
     for (size_t i = 0; i < text->length;) {
         size_t end = i;
         if (str_starts((str){text->data + i, text->length - i}, STR("//")))
@@ -29,7 +32,7 @@ bool constants_next(str *text, int64_t *value) {
 
 int64_t verify_largest_constant(str text) {
     int64_t largest = 0, value;
-    while (constants_next(&text, &value)) {
+    while (next_constant(&text, &value)) {
         if (value > largest) largest = value;
     }
     return largest;
@@ -45,7 +48,7 @@ static void add(constants *all, int64_t value) {
 static void add_text(constants *all, const ftl_source *source) {
     str text = {source->text, source->text ? source->length : 0};
     int64_t value;
-    while (constants_next(&text, &value)) add(all, value);
+    while (next_constant(&text, &value)) add(all, value);
 }
 
 constants constants_of(const verify_program *program) {

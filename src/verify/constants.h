@@ -4,11 +4,6 @@
 
 #include "verify/verify.h"
 
-/* Cuts the text after its next whole number, which stands alone outside of comments and is at most
- * VERIFY_CONSTANT_MOST. False: there is none.
- */
-bool constants_next(str *text, int64_t *value);
-
 enum { CONSTANTS_MOST = 48 };
 
 /* Each once, from 1, of sketch, TL Code and pins, in the order they stand there. */

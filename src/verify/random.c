@@ -1,6 +1,8 @@
 #include "verify/random.h"
 #include "base/wide.h"
 
+#include "base/number.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -40,30 +42,18 @@ uint64_t random_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t c
 /* Many numbers at a time, each step by itself: processors do several at once. */
 enum { PAIRS = 32 };
 
-static uint64_t bits_of(double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static double from_bits(uint64_t bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* Of a whole number below 2^52. */
 static double from_whole(uint64_t value) {
-    return from_bits(bits_of(0x1p52) | value) - 0x1p52;
+    return number_of_bits(number_bits(0x1p52) | value) - 0x1p52;
 }
 
 /* ln x for normal x > 0, to about 1e-15: x = f 2^e with f near 1, and ln f = 2 artanh((f-1)/(f+1)).
  */
 static double natural_logarithm(double x) {
     enum { FRACTION = 52, HALF = 1022 }; /* the exponent of 0.5 to 1 */
-    uint64_t bits = bits_of(x), mask = (UINT64_C(1) << FRACTION) - 1;
+    uint64_t bits = number_bits(x), mask = (UINT64_C(1) << FRACTION) - 1;
     double exponent = from_whole(bits >> FRACTION) - HALF;
-    double f = from_bits((bits & mask) | (uint64_t)HALF << FRACTION);
+    double f = number_of_bits((bits & mask) | (uint64_t)HALF << FRACTION);
     bool is_low = f < 0.7071067811865476;
     f = is_low ? f * 2 : f;
     exponent = is_low ? exponent - 1 : exponent;
@@ -92,11 +82,11 @@ WIDE_VECTORS static void normal_pairs(const uint64_t bits[PAIRS], double out[2 *
         cosine[i] = radius[i] * series(angle, 18), sine[i] = radius[i] * angle * series(angle, 19);
     }
     for (int i = 0; i < PAIRS; i++) {
-        uint64_t quadrant = bits[i] >> 30 & 3, c = bits_of(cosine[i]), s = bits_of(sine[i]);
+        uint64_t quadrant = bits[i] >> 30 & 3, c = number_bits(cosine[i]), s = number_bits(sine[i]);
         bool is_turned = quadrant & 1;
         uint64_t is_left = (quadrant ^ quadrant >> 1) & 1, is_below = quadrant >> 1;
-        out[2 * i] = from_bits((is_turned ? s : c) ^ is_left << 63);
-        out[2 * i + 1] = from_bits((is_turned ? c : s) ^ is_below << 63);
+        out[2 * i] = number_of_bits((is_turned ? s : c) ^ is_left << 63);
+        out[2 * i + 1] = number_of_bits((is_turned ? c : s) ^ is_below << 63);
     }
 }
 

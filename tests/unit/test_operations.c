@@ -232,6 +232,8 @@ static void numbers_are_right(void **state) {
     assert_false(holds_number(1e30).is_number);
     holds_value three[] = {holds_number(1), holds_number(3)};
     assert_false(holds_apply(NULL, TL_DIVIDE, three, 2).is_number);
+    holds_value zero = holds_either(holds_number(0), holds_number(-0.0));
+    assert_int_equal(holds_apply(NULL, TL_RECIPROCAL, &zero, 1).may, HOLDS_LOW | HOLDS_HIGH);
 }
 
 /* --- the other facts of the rows (tl/operation.h) --------------------------------------------- */

@@ -1,4 +1,4 @@
-/* Pass sections: quotients of an index that are the same for all of a tile.
+/* Pass quotients: those of an index that are the same for all of a tile.
  *
  * A listed block is `block[s/128]`, and a key's place in its sequence `block[s/128]*128 + s % 128`.
  * In the tile of 64 columns that begins at j*64 the quotient is j/2 throughout, for 64 divides 128,
@@ -9,15 +9,15 @@
 #include "reason/tiles.h"
 
 /* An axis of a tile, in the statement at hand: index names count from at*extent on. */
-typedef struct section {
+typedef struct tile_axis {
     reason *r;
     str index;
     const tl_expr *at;
     int64_t extent;
     bool is_found;
-} section;
+} tile_axis;
 
-static bool is_whole(section *x, const tl_expr *e, int64_t *times) {
+static bool is_whole(const tile_axis *x, const tl_expr *e, int64_t *times) {
     int64_t divisor;
     if (e->kind != TL_BINARY || (e->operator!= TL_OVER && e->operator!= TL_MODULO) ||
         e->left->kind != TL_NAME || !str_equal(e->left->text, x->index) ||
@@ -28,43 +28,35 @@ static bool is_whole(section *x, const tl_expr *e, int64_t *times) {
 }
 
 /* Of `index/(times*extent)`. */
-static const char *quotient_text(const section *x, int64_t times) {
+static const char *quotient_text(const tile_axis *x, int64_t times) {
     int64_t at;
     if (reason_known(x->r, x->at, &at)) return reason_say(x->r, "%lld", (long long)(at / times));
     const char *text = edit_factor_text(x->r->memory, x->at);
     return times == 1 ? text : reason_say(x->r, "%s/%lld", text, (long long)times);
 }
 
-static tl_expr *folded(section *x, const tl_expr *e) {
+static tl_expr *by_tile(void *context, const tl_expr *e) {
+    tile_axis *x = context;
     int64_t times;
-    if (!e) return NULL;
-    if (is_whole(x, e, &times)) {
-        const char *quotient = quotient_text(x, times);
-        x->is_found = true;
-        if (e->operator== TL_OVER) return tl_quote_expr(x->r->memory, "%s", quotient);
-        if (str_equal(str_from(quotient), STR("0"))) return tl_expr_copy(x->r->memory, e->left);
-        long long divisor = times * x->extent;
-        return tl_quote_expr(x->r->memory, "%.*s - %s*%lld", STR_ARGS(x->index), quotient, divisor);
-    }
-    tl_expr *copy = arena_new(x->r->memory, tl_expr);
-    *copy = *e;
-    copy->left = folded(x, e->left);
-    copy->right = folded(x, e->right);
-    if (e->item_count) copy->items = arena_array(x->r->memory, tl_expr *, e->item_count);
-    for (int i = 0; i < e->item_count; i++) copy->items[i] = folded(x, e->items[i]);
-    return copy;
+    if (!is_whole(x, e, &times)) return NULL;
+    const char *quotient = quotient_text(x, times);
+    x->is_found = true;
+    if (e->operator== TL_OVER) return tl_quote_expr(x->r->memory, "%s", quotient);
+    if (str_equal(str_from(quotient), STR("0"))) return tl_expr_copy(x->r->memory, e->left);
+    long long divisor = times * x->extent;
+    return tl_quote_expr(x->r->memory, "%.*s - %s*%lld", STR_ARGS(x->index), quotient, divisor);
 }
 
 static bool fold_axis(reason *r, tl_statement *s, const tiles_list *tiles, const tiles_tile *tile,
                       int axis) {
     tl_compute *c = &s->compute;
-    section x = {.r = r, .index = tile->axes[axis], .at = c->place.items[axis].at};
+    tile_axis x = {.r = r, .index = tile->axes[axis], .at = c->place.items[axis].at};
     if (!c->place.items[axis].is_block ||
         !reason_known(r, tiles_extent(tiles, x.index)->extent, &x.extent) || x.extent < 1)
         return false;
-    c->condition = folded(&x, c->condition);
+    c->condition = edit_exchange(r->memory, c->condition, by_tile, &x);
     for (int i = 0; i < c->operand_count; i++)
-        c->operands[i].value = folded(&x, c->operands[i].value);
+        c->operands[i].value = edit_exchange(r->memory, c->operands[i].value, by_tile, &x);
     return x.is_found;
 }
 
@@ -80,7 +72,7 @@ static bool has_quotient(const tl_statement *s) {
     return found;
 }
 
-bool reason_sections(reason *r) {
+bool reason_quotients(reason *r) {
     const tiles_list *tiles = NULL;
     int count = 0;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
@@ -94,7 +86,7 @@ bool reason_sections(reason *r) {
         count += is_folded;
     }
     if (count)
-        reason_decide(r, "sections",
+        reason_decide(r, "quotients",
                       "%d statements name quotients of an index that are the same for all of a "
                       "tile: by the tile's number",
                       count);
