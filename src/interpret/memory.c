@@ -79,10 +79,6 @@ static bool clip(machine *m, machine_tensor *t, const lanes *at, int width, int 
     return *first < *end;
 }
 
-static void *address(const machine_tensor *t, int64_t offset) {
-    return (char *)t->memory.data + offset * (int64_t)convert_bytes(t->memory.format);
-}
-
 static bool is_simple(const machine_tensor *t, const lanes *at, int *ramp) {
     *ramp = -1;
     for (int k = 0; k < t->memory.axis_count; k++) {
@@ -102,8 +98,8 @@ static void read_run(machine *m, machine_tensor *t, const lanes *at, int ramp, i
         offset += (whole(at[k].value) + (k == ramp ? first : 0)) * t->memory.strides[k];
     }
     int64_t stride = ramp >= 0 ? t->memory.strides[ramp] : 0;
-    convert_load(t->memory.format, address(t, offset), (ptrdiff_t)stride, (size_t)(end - first),
-                 out + first);
+    convert_load(t->memory.format, t->memory.data, offset, (ptrdiff_t)stride,
+                 (size_t)(end - first), out + first);
 }
 
 /* The offset in memory and in the map of writers; false when the element is outside. */
@@ -136,7 +132,7 @@ static bool read_parameter(machine *m, const tl_symbol *symbol, const lanes *at,
         out[i] = 0;
         if (active && !active[i]) continue;
         if (!locate(m, t, at, i, &offset, &element, range)) continue;
-        convert_load(t->memory.format, address(t, offset), 0, 1, &out[i]);
+        convert_load(t->memory.format, t->memory.data, offset, 0, 1, &out[i]);
     }
     return true;
 }
@@ -157,16 +153,15 @@ static void note_writer(machine *m, machine_tensor *t, int64_t element, bool acc
 
 static void write_element(machine *m, machine_tensor *t, int64_t offset, double value,
                           bool accumulates) {
-    void *to = address(t, offset);
     if (accumulates) {
         double old;
-        convert_load(t->memory.format, to, 0, 1, &old);
+        convert_load(t->memory.format, t->memory.data, offset, 0, 1, &old);
         value += old;
     }
     value = convert_round(t->rounding, value);
     if (value > t->most) value = t->most;
     if (value < t->least) value = t->least;
-    convert_store(t->memory.format, &value, 1, to, 0);
+    convert_store(t->memory.format, &value, 1, t->memory.data, offset, 0);
     (void)m;
 }
 

@@ -58,7 +58,7 @@ static void nothing_is_missing(void **state) {
 #include "tl/functions.def"
 #undef FUNCTION
 #define TYPE(id, spelling, bytes, doc) "`" spelling "`",
-#include "tl/types.def"
+#include "base/types.def"
 #undef TYPE
 #define STATEMENT(id, spelling, doc) spelling,
 #include "tl/statements.def"
