@@ -18,10 +18,10 @@ typedef enum convert_format {
     CONVERT_F64
 } convert_format;
 
-size_t convert_bits(convert_format format);                 /* of an element */
-size_t convert_size(convert_format format, size_t count);   /* bytes of so many side by side */
-bool convert_is_whole(convert_format format);               /* of whole numbers */
-double convert_most(convert_format format);                 /* the largest finite value */
+size_t convert_bits(convert_format format);               /* of an element */
+size_t convert_size(convert_format format, size_t count); /* bytes of so many side by side */
+bool convert_is_whole(convert_format format);             /* of whole numbers */
+double convert_most(convert_format format);               /* the largest finite value */
 
 double convert_round(convert_format format, double value); /* to the nearest value of the format */
 void convert_round_all(convert_format format, double *values, size_t count);
@@ -34,8 +34,8 @@ void convert_steps(convert_format format, const double *values, size_t count, do
 uint32_t convert_to_bits(convert_format format, double value); /* not of F64 */
 double convert_from_bits(convert_format format, uint32_t bits);
 
-/* Elements in memory, from number 'first' of those at 'memory' on; 'stride' in elements. Memory need
- * not be aligned. Of 4 bits an even element is in the lower half of its byte.
+/* Elements in memory, from number 'first' of those at 'memory' on; 'stride' in elements. Memory
+ * need not be aligned. Of 4 bits an even element is in the lower half of its byte.
  */
 void convert_load(convert_format format, const void *memory, int64_t first, ptrdiff_t stride,
                   size_t count, double *to);

@@ -15,9 +15,8 @@ enum { NOISE_VALUES = 1048573, NOISE_SEED = 7, PIECE_VALUES = 1 << 20, ALIGNMENT
 static const struct {
     ftl_type type;
     double most;
-} KINDS[SET_KINDS] = {{FTL_F16, 65504}, {FTL_BF16, 3e38},  {FTL_F32, 3e38},
-                      {FTL_E4M3, 448},  {FTL_E5M2, 57344}, {FTL_I8, 127},
-                      {FTL_I4, 7},      {FTL_U4, 15}};
+} KINDS[SET_KINDS] = {{FTL_F16, 65504},  {FTL_BF16, 3e38}, {FTL_F32, 3e38}, {FTL_E4M3, 448},
+                      {FTL_E5M2, 57344}, {FTL_I8, 127},    {FTL_I4, 7},     {FTL_U4, 15}};
 
 static int kind_of(ftl_type type) { /* of KINDS; -1: none */
     for (int i = 0; i < SET_KINDS; i++)
@@ -211,9 +210,8 @@ static ftl_status fill_made(ftl_context *context, ftl_runtime *runtime, const be
         int64_t left = t->elements - first, count = left < PIECE_VALUES ? left : PIECE_VALUES;
         make_values(s, tensor, copy, first, count, values);
         convert_store(format, values, (size_t)count, bits, 0, 1);
-        status =
-            ftl_device_write(context, runtime, address + convert_size(format, (size_t)first), bits,
-                             convert_size(format, (size_t)count));
+        status = ftl_device_write(context, runtime, address + convert_size(format, (size_t)first),
+                                  bits, convert_size(format, (size_t)count));
     }
     free(values);
     free(bits);

@@ -33,9 +33,9 @@ static void check_declared_type(types *t, tl_type type, diag_range range) {
     if (type == TL_BF16) need_feature(t, GPU_FEATURE_bf16, range, STR("bf16"));
 }
 
-/* Numbers of 8 bits or 4 come to shared memory as they are, or to registers as lines, and pass through
- * registers on their way into a shared tile of 16 bits; or they are operands of a product that
- * takes them as they are, where the GPU has one. Wider ones become floats of 8 bits by an
+/* Numbers of 8 bits or 4 come to shared memory as they are, or to registers as lines, and pass
+ * through registers on their way into a shared tile of 16 bits; or they are operands of a product
+ * that takes them as they are, where the GPU has one. Wider ones become floats of 8 bits by an
  * instruction that not every GPU has.
  */
 static void check_narrow_tile(types *t, const model_tile *tile) {

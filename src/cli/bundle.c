@@ -328,12 +328,11 @@ static void add_embedded(text_buffer *out, const char *name) {
 }
 
 static void add_types(text_buffer *out) {
-    text_add_z(out,
-               "/* --- element types "
-               "---------------------------------------------------------------------------- "
-               "*/\n\n"
-               "static const struct {\n    const char *name;\n    size_t bits;\n    int map;\n"
-               "} bundle_types[] = {\n");
+    text_add_z(out, "/* --- element types "
+                    "---------------------------------------------------------------------------- "
+                    "*/\n\n"
+                    "static const struct {\n    const char *name;\n    size_t bits;\n    int map;\n"
+                    "} bundle_types[] = {\n");
     int last = 0;
     for (const plan_word *w = plan_types; w->name; w++) last = w->value > last ? w->value : last;
     for (int type = 0; type <= last; type++) {

@@ -1,7 +1,7 @@
 /* NumPy's .npy files: versions 1 to 3, C and Fortran order, little-endian.
  *
- * Element types: f2, f4, f8, i1, i4, i8, u1, b1, and u2 (the bits of a bf16, which NumPy has no type
- * for).
+ * Element types: f2, f4, f8, i1, i4, i8, u1, b1, and u2 (the bits of a bf16, which NumPy has no
+ * type for).
  */
 #ifndef FLASHTL_CLI_NPY_H
 #define FLASHTL_CLI_NPY_H

@@ -74,8 +74,8 @@ static const char *narrow_type(const char *wanted) {
     return NULL;
 }
 
-/* The text with the types of --type in it, and with that of --dtype where it has 8 bits or 4: operands
- * have it then, and all else that is open is f16.
+/* The text with the types of --type in it, and with that of --dtype where it has 8 bits or 4:
+ * operands have it then, and all else that is open is f16.
  */
 static int read_types(cli *c, cli_request *r) {
     ftl_pin types[CLI_LIST_MAX + 1];
@@ -116,7 +116,8 @@ static int read_dtype(cli *c, cli_request *r, bool has_text) {
     if (!wanted || (has_text && narrow_type(wanted))) return EXIT_DONE;
     if (narrow_type(wanted))
         return cli_say(EXIT_USAGE, "'--dtype %s' chooses for a sketch, and none is given", wanted);
-    return cli_say(EXIT_USAGE, "'--dtype' is f16, bf16, f32, e4m3, e5m2, i8, i4 or u4; found '%s'", wanted);
+    return cli_say(EXIT_USAGE, "'--dtype' is f16, bf16, f32, e4m3, e5m2, i8, i4 or u4; found '%s'",
+                   wanted);
 }
 
 static void add_pin(cli_request *r, const char *name, const char *value) {

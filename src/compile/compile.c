@@ -99,7 +99,7 @@ bool compile_is_pin_list(const ftl_pin *items, int32_t count) {
 
 tl_type compile_type(ftl_type type) {
     switch (type) {
-#define TYPE(id, spelling, number, bits, kind, doc)                                                             \
+#define TYPE(id, spelling, number, bits, kind, doc)                                                \
     case FTL_##id:                                                                                 \
         return TL_##id;
 #include "base/types.def"

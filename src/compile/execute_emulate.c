@@ -119,8 +119,8 @@ static emulate_buffer buffer_of(const ftl_plan_tensor *of, const ftl_tensor *t, 
                             .readable = true,
                             .writable = of->role != FTL_INPUT,
                             .output = is_output,
-                            .whole =
-                                is_output && !of->is_sum && !of->is_kept && count * bits == 8 * (above - below),
+                            .whole = is_output && !of->is_sum && !of->is_kept &&
+                                     count * bits == 8 * (above - below),
                             .once = is_output,
                             .element_bytes = (uint32_t)ftl_type_bytes(of->type)};
 }

@@ -6,7 +6,7 @@
 
 convert_format interpret_format(tl_type type) {
     switch (type) {
-#define TYPE(id, spelling, number, bits, kind, doc)                                                             \
+#define TYPE(id, spelling, number, bits, kind, doc)                                                \
     case TL_##id:                                                                                  \
         return CONVERT_##id;
 #include "base/types.def"

@@ -98,8 +98,8 @@ static void read_run(machine *m, machine_tensor *t, const lanes *at, int ramp, i
         offset += (whole(at[k].value) + (k == ramp ? first : 0)) * t->memory.strides[k];
     }
     int64_t stride = ramp >= 0 ? t->memory.strides[ramp] : 0;
-    convert_load(t->memory.format, t->memory.data, offset, (ptrdiff_t)stride,
-                 (size_t)(end - first), out + first);
+    convert_load(t->memory.format, t->memory.data, offset, (ptrdiff_t)stride, (size_t)(end - first),
+                 out + first);
 }
 
 /* The offset in memory and in the map of writers; false when the element is outside. */

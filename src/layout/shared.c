@@ -48,8 +48,7 @@ layout_fit shared_make_panels(int rows, int columns, int element_bits, int swizz
         return (layout_fit){LAYOUT_BAD_BYTES, (int)line, swizzle_bytes};
     }
     int open = (int)((swizzle_bytes - line % swizzle_bytes) % swizzle_bytes);
-    layout_fit fit =
-        shared_make(rows, columns, element_bits, swizzle_bytes, by_columns, open, out);
+    layout_fit fit = shared_make(rows, columns, element_bits, swizzle_bytes, by_columns, open, out);
     if (fit.status != LAYOUT_OK) return fit;
     out->panels = out->pitch_bytes / out->swizzle_bytes;
     out->pitch_bytes = out->swizzle_bytes;

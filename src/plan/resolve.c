@@ -241,18 +241,6 @@ static bool check_strides(resolution *r, const ftl_plan_tensor *tensor, const ft
     return true;
 }
 
-/* Two elements share a byte where lines are moved, and no line ends within one. */
-static bool check_packed(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
-    int32_t last = tensor->axis_count - 1;
-    bool is_moved = last >= 0 && tensor->axes[last].stride_offset < 0;
-    if (ftl_type_bits(tensor->type) >= 8 || !is_moved || given->extents[last] % 2 == 0) return true;
-    return fail(r,
-                "axis %s of '%s' is %" PRId64
-                " long; two elements of %s share a byte, so it must be even",
-                tensor->axes[last].name, tensor->name, given->extents[last],
-                ftl_type_name(tensor->type));
-}
-
 static bool check_short_strides(resolution *r, const ftl_plan_tensor *tensor,
                                 const ftl_tensor *given) {
     for (int32_t i = 0; i < tensor->axis_count; i++) {
@@ -276,7 +264,7 @@ static bool place_tensor(resolution *r, const ftl_plan_tensor *tensor, const ftl
                 tensor->name, given->address, alignment);
         }
         if (!check_strides(r, tensor, given) || !check_span(r, tensor, given) ||
-            !check_short_strides(r, tensor, given) || !check_packed(r, tensor, given))
+            !check_short_strides(r, tensor, given))
             return false;
     }
     put(r, tensor->pointer_offset, &given->address, 8);

@@ -17,7 +17,8 @@ enum {
 };
 
 static const double LONE_WARP = 1.05;
-/* Operations to widen an element of 8 bits or 4, its share of moving a line, and bytes afterwards. */
+/* Operations to widen an element of 8 bits or 4, its share of moving a line, and bytes afterwards.
+ */
 static const double WIDEN_FP32 = 0.75, WIDE_BYTES = 2;
 /* More than 64 registers of scores: their work hides less. */
 static const double LONG_SCORES = 1.15;

@@ -66,9 +66,9 @@ static void cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
                           "Reshape %.*s from mma_C to mma_A%s // accumulator to left operand: %s\n",
                           STR_ARGS(from), STR_ARGS(cast->name), tl_type_bits(cast->type),
                           STR_ARGS(cast->name), is_byte ? " permuted" : "",
-                          is_byte                          ? "packing alone"
+                          is_byte                    ? "packing alone"
                           : tl_is_narrow(cast->type) ? "shuffles"
-                                                           : "a renaming");
+                                                     : "a renaming");
         s->compute.operands[0].value = tl_name_expr(r->memory, cast->name);
         if (is_byte) sum_rounded(r, s, from, cast->name);
     }

@@ -335,11 +335,12 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
     const tiles_span *last = tiles_extent(tiles, tile->axes[1]);
     if (is_narrow && tile->from_global && last && reason_known(r, last->extent, &columns) &&
         columns * tl_type_bits(type) % UNIT_BITS)
-        return reason_stuck(r, tile->first,
-                            "%s is %s and its tiles have rows of %lld elements; elements of %d bits "
-                            "move %d at a time, so it has to be a multiple of that",
-                            name, tl_type_name(type), (long long)columns, tl_type_bits(type),
-                            UNIT_BITS / tl_type_bits(type));
+        return reason_stuck(
+            r, tile->first,
+            "%s is %s and its tiles have rows of %lld elements; elements of %d bits "
+            "move %d at a time, so it has to be a multiple of that",
+            name, tl_type_name(type), (long long)columns, tl_type_bits(type),
+            UNIT_BITS / tl_type_bits(type));
     if (role->is_right && role->is_elementwise)
         return reason_stuck(r, tile->first,
                             "%s is an operand of a product and of other operations; "

@@ -146,8 +146,7 @@ static tl_expr *parse_stages(parser *p) {
 }
 
 static void parse_allocate_clause(parser *p, tl_allocation *a) {
-    static const char *const words[] = {"in",       "as",     "by",   "permuted",
-                                        "swizzled", "stages", "with",
+    static const char *const words[] = {"in", "as", "by", "permuted", "swizzled", "stages", "with",
 #define TYPE(id, spelling, number, bits, kind, doc) spelling,
 #include "base/types.def"
 #undef TYPE

@@ -47,15 +47,16 @@ static void check_units(const lines *x) {
     }
 }
 
-/* Two elements a byte: a line is whole bytes of neighbours. Where a tensor's own axis ends the launch
- * sees to that.
+/* Two elements a byte: a line is whole bytes of neighbours. Where a tensor's own axis ends the
+ * launch sees to that.
  */
 static bool packed_fit(const lines *x) {
     if (x->is_gathered)
         return copy_refuse(x->t, x->s, "elements that share bytes move as they lie, not across");
     const tl_end end = tl_copy_source(x->s);
     bool is_view = end.symbol && end.symbol->view;
-    if (x->address.columns_complete || !is_view || x->address.columns_multiple % 2 == 0) return true;
+    if (x->address.columns_complete || !is_view || x->address.columns_multiple % 2 == 0)
+        return true;
     return copy_refuse(x->t, x->s,
                        "the view's rows may end within a byte, which two elements share; make its "
                        "last axis a known even length");

@@ -428,7 +428,8 @@ void emit_place_parts(emit *t); /* when the tiles they are in have their place a
 const emit_tile *emit_cursor(emit *t, const emit_tile *tile);
 /* parameters.c: the parameter struct, the plan, the prologue */
 void emit_make_plan(emit *t);
-const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name);  /* NULL: no parameter */
+const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name); /* NULL: no parameter */
+const tl_symbol *emit_tensor_under(const tl_symbol *s); /* of a view; a tensor is its own */
 str emit_stride(emit *t, const ftl_plan_tensor *tensor, int axis); /* text, of type long long */
 /* The same as pointers count: bytes of packed elements. */
 str emit_pointer_stride(emit *t, const ftl_plan_tensor *tensor, int axis);

@@ -6,7 +6,7 @@
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-static const tl_symbol *tensor_under(const tl_symbol *s) {
+const tl_symbol *emit_tensor_under(const tl_symbol *s) {
     while (s && !s->parameter && s->view_base) s = s->view_base;
     return s;
 }
@@ -20,7 +20,7 @@ static bool moves_in_lines(emit *t, const tl_symbol *tensor) {
         tl_end from = tl_copy_source(s), to = tl_copy_target(s);
         tl_end global = s->copy.from == TL_GLOBAL ? from : to,
                tile = s->copy.from == TL_GLOBAL ? to : from;
-        if (tensor_under(global.symbol) != tensor || !tile.tile) continue;
+        if (emit_tensor_under(global.symbol) != tensor || !tile.tile) continue;
         if (global.space == TL_GLOBAL && tile.tile->axis_count == 2) return true;
     }
     return false;
@@ -28,7 +28,7 @@ static bool moves_in_lines(emit *t, const tl_symbol *tensor) {
 
 ftl_type translate_type(tl_type type) {
     switch (type) {
-#define TYPE(id, spelling, number, bits, kind, doc)                                                             \
+#define TYPE(id, spelling, number, bits, kind, doc)                                                \
     case TL_##id:                                                                                  \
         return FTL_##id;
 #include "base/types.def"

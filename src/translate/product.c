@@ -60,8 +60,8 @@ static bool make_side(product *p, const tl_operand *operand, side *x, bool right
     x->in_registers = x->tile->space == TL_REGISTER;
     x->contracted_is_rows = right != operand->is_transposed;
     if (right)
-        p->is_across = tl_is_narrow(x->tile->type) &&
-                       tl_lies_across(operand, true, x->tile->tile->allocation);
+        p->is_across =
+            tl_is_narrow(x->tile->type) && tl_lies_across(operand, true, x->tile->tile->allocation);
     if (x->in_registers &&
         (right || operand->is_transposed || !x->tile->is_packed || x->tile->shape.is_lines))
         return refuse(p, x->tile->name,

@@ -238,14 +238,10 @@ static void many_middles_are_as_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_come_back),
-        cmocka_unit_test(midpoints_go_to_even),
-        cmocka_unit_test(known_values),
-        cmocka_unit_test(bytes_are_whole),
-        cmocka_unit_test(memory_takes_strides),
-        cmocka_unit_test(four_bits_share_bytes),
-        cmocka_unit_test(many_are_as_one),
-        cmocka_unit_test(many_middles_are_as_one),
+        cmocka_unit_test(patterns_come_back),   cmocka_unit_test(midpoints_go_to_even),
+        cmocka_unit_test(known_values),         cmocka_unit_test(bytes_are_whole),
+        cmocka_unit_test(memory_takes_strides), cmocka_unit_test(four_bits_share_bytes),
+        cmocka_unit_test(many_are_as_one),      cmocka_unit_test(many_middles_are_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

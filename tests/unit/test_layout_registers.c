@@ -438,21 +438,21 @@ static void misfits_say_why(void **state) {
         layout_status status;
         int multiple;
     } cases[] = {
-        {{LAYOUT_MMA_C, 40, 64, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 16},
-        {{LAYOUT_MMA_C, 32, 64, 4, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 64},
-        {{LAYOUT_MMA_A, 16, 12, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
-        {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 2, false, false, 0}, LAYOUT_BAD_ROWS, 8},
-        {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 2, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
-        {{LAYOUT_MMA_A, 16, 24, 1, 1, false, 1, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
-        {{LAYOUT_MMA_B, 24, 16, 1, 1, false, 1, false, false, 0}, LAYOUT_BAD_ROWS, 16},
-        {{LAYOUT_MMA_C, 16, 24, 1, 1, false, 4, true, false, 0}, LAYOUT_BAD_COLUMNS, 16},
-        {{LAYOUT_LINES, 16, 12, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
-        {{LAYOUT_LINES, 16, 16, 1, 1, false, 8, false, false, 0}, LAYOUT_BAD_BYTES, 2},
-        {{LAYOUT_LINES, 0, 16, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 0},
-        {{LAYOUT_LINES, 16, 16, 33, 1, false, 2, false, false, 0}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_MMA_C, 128, 64, 2, 2, false, 2, false, false, 4}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_MMA_C, 64, 64, 3, 4, false, 2, false, false, 4}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_LINES, 1000000000, 16, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 0},
+        {{LAYOUT_MMA_C, 40, 64, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_ROWS, 16},
+        {{LAYOUT_MMA_C, 32, 64, 4, 1, false, 16, false, false, 0}, LAYOUT_BAD_ROWS, 64},
+        {{LAYOUT_MMA_A, 16, 12, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 16, false, false, 0}, LAYOUT_BAD_ROWS, 8},
+        {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 16, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_MMA_A, 16, 24, 1, 1, false, 8, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_MMA_B, 24, 16, 1, 1, false, 8, false, false, 0}, LAYOUT_BAD_ROWS, 16},
+        {{LAYOUT_MMA_C, 16, 24, 1, 1, false, 32, true, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_LINES, 16, 12, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_LINES, 16, 16, 1, 1, false, 64, false, false, 0}, LAYOUT_BAD_BYTES, 2},
+        {{LAYOUT_LINES, 0, 16, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_ROWS, 0},
+        {{LAYOUT_LINES, 16, 16, 33, 1, false, 16, false, false, 0}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_MMA_C, 128, 64, 2, 2, false, 16, false, false, 4}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_MMA_C, 64, 64, 3, 4, false, 16, false, false, 4}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_LINES, 1000000000, 16, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_ROWS, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         layout l;

@@ -313,7 +313,8 @@ static void every_copy(void **state) {
 
 static void check_panels(int rows, int columns, int swizzle) {
     shared_layout tile;
-    assert_int_equal(shared_make_panels(rows, columns, 16, swizzle, false, &tile).status, LAYOUT_OK);
+    assert_int_equal(shared_make_panels(rows, columns, 16, swizzle, false, &tile).status,
+                     LAYOUT_OK);
     access_operand_request left = {.warps_down = 4, .warps_across = 1};
     access_operand_request right = {.right = true, .warps_down = 2, .warps_across = 2};
     access_operand_request turned = {
