@@ -302,7 +302,7 @@ bool reason_bytes(reason *r) {
         return reason_stuck(r, NULL, "products cannot be of 8 bits: %s", why);
     if (why) {
         edit_remove_let(r->kernel, STR("products"));
-        reason_decide(r, "products", "are of 16 bits, to which 8-bit Inputs widen: %s", why);
+        reason_decide(r, "products", "are of 16 bits, to which Inputs of fewer widen: %s", why);
     } else {
         reason_offers_choice(r, "products", NARROW, (const int64_t[]){NARROW, WIDE}, 2);
         reason_decide(r, "products", "are of 8 bits: all their Inputs are, and the GPU has them");

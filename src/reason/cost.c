@@ -336,9 +336,9 @@ const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *
         if (!role->in_shared || cost_is_pair_held(m, c, i)) continue;
         int64_t bytes = (int64_t)cost_tile_bytes(m, c, i), stages = cost_slots(m, c, i);
         if (cost_is_widened(m, i)) { /* its slots have it as memory does */
-            bytes /= tl_type_bytes(role->tile->storage);
             reason_list(r, &text, ", ", "%.*s widened %lld", STR_ARGS(role->tile->name),
-                        (long long)bytes * tl_type_bytes(role->tile->storage));
+                        (long long)bytes);
+            bytes = bytes * cost_raw_bits(m, i) / tl_type_bits(role->tile->storage);
         }
         reason_list(r, &text, ", ", "%.*s ", STR_ARGS(role->tile->name));
         if (stages > 1) reason_list(r, &text, "", "%lld x ", (long long)stages);
