@@ -47,15 +47,22 @@ static void check_units(const lines *x) {
     }
 }
 
+/* Is the last axis of a view as long as that of its tensor, inside of which each element is? */
+static bool ends_with_tensor(const tl_symbol *from) {
+    const tl_symbol *tensor = emit_tensor_under(from);
+    if (!from || !from->view || tensor == from) return true;
+    const tl_axes *a = &from->view->axes, *b = tensor ? tensor->axes : NULL;
+    return b && tl_expr_equal(a->items[a->count - 1].extent, b->items[b->count - 1].extent);
+}
+
 /* Two elements a byte: a line is whole bytes of neighbours. Where a tensor's own axis ends the
  * launch sees to that.
  */
 static bool packed_fit(const lines *x) {
     if (x->is_gathered)
         return copy_refuse(x->t, x->s, "elements that share bytes move as they lie, not across");
-    const tl_end end = tl_copy_source(x->s);
-    bool is_view = end.symbol && end.symbol->view;
-    if (x->address.columns_complete || !is_view || x->address.columns_multiple % 2 == 0)
+    if (x->address.columns_complete || x->address.columns_multiple % 2 == 0 ||
+        ends_with_tensor(tl_copy_source(x->s).symbol))
         return true;
     return copy_refuse(x->t, x->s,
                        "the view's rows may end within a byte, which two elements share; make its "
