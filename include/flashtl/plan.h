@@ -29,11 +29,14 @@ typedef enum ftl_type {
     FTL_E4M3 = 4,
     FTL_E5M2 = 5,
     FTL_I32 = 6,
-    FTL_I8 = 7
+    FTL_I8 = 7,
+    FTL_I4 = 8, /* two elements share a byte, the one of the even index in its lower half */
+    FTL_U4 = 9
 } ftl_type;
 
 FTL_API const char *ftl_type_name(ftl_type type);
-FTL_API size_t ftl_type_bytes(ftl_type type);
+FTL_API size_t ftl_type_bits(ftl_type type);  /* of an element; 0: there is no such type */
+FTL_API size_t ftl_type_bytes(ftl_type type); /* of an element by itself: of 4 bits, 1 */
 
 /* Postfix programs over 64-bit integers: operands are pushed, operators take the top ones. Reals
  * (scalars) are in conditions only. Overflow and division by zero make the formula fail.

@@ -5,9 +5,10 @@ import sys
 from . import _c
 
 TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "i32", "int8": "i8",
-         "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+         "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "uint8": "bytes"}
+PACKED = "bytes"  # what arrays of i4 and u4 are until a program says which: two elements each, the first in the lower half
 NAMES = {type_name: name for name, type_name in TYPES.items()}
-DLPACK = {(2, 16): "float16", (4, 16): "bfloat16", (2, 32): "float32", (0, 32): "int32", (0, 8): "int8",
+DLPACK = {(2, 16): "float16", (4, 16): "bfloat16", (2, 32): "float32", (0, 32): "int32", (0, 8): "int8", (1, 8): "uint8",
           (10, 8): "float8_e4m3fn", (12, 8): "float8_e5m2"}
 CPU = "cpu"
 
@@ -43,10 +44,21 @@ class Array:
         return _c.ftl_tensor(lasting(self.name), self.address, _c.TYPES[self.type], self.shape, self.strides, axes)
 
     def bits(self):
-        """Its memory as NumPy's unsigned integers, which NumPy has for every width. Only host memory may be read so."""
+        """Its memory as NumPy's unsigned integers, which NumPy has for every width of whole bytes; of packed elements the bytes. Only
+        host memory may be read so."""
         import numpy
-        size = _c.BYTES[self.type]
+        if _c.BITS[self.type] < 8:
+            shape, strides = (*self.shape[:-1], self.shape[-1] // 2), (*(step // 2 for step in self.strides[:-1]), 1)
+            return numpy.asarray(Interface(self.address, "|u1", shape, strides, self))
+        size = _c.BITS[self.type] // 8
         return numpy.asarray(Interface(self.address, f"<u{size}", self.shape, tuple(step * size for step in self.strides), self))
+
+    def unpacked(self, type_name):
+        """An array of bytes as one of the elements of 4 bits that they hold, two each."""
+        if not self.shape or (self.strides[-1] != 1 and self.shape[-1] > 1):
+            raise ValueError(f"'{self.name}' is {type_name} in the program, two elements a byte: the bytes of its last axis lie side by side")
+        shape, strides = (*self.shape[:-1], 2 * self.shape[-1]), (*(2 * step for step in self.strides[:-1]), 1)
+        return Array(self.name, self.address, type_name, shape, strides, self.device, self.library, self.owner, self.is_writable, self.stream)
 
 
 class Interface:
@@ -60,8 +72,12 @@ class Interface:
 def type_of(name, dtype):
     found = TYPES.get(dtype)
     if found is None:
-        raise TypeError(f"'{name}' has the type {dtype}; kernels have {', '.join(TYPES)}")
+        refuse_type(name, dtype)
     return found
+
+
+def refuse_type(name, dtype):
+    raise TypeError(f"'{name}' has the type {dtype}; kernels have {', '.join(kind for kind in TYPES if TYPES[kind] != PACKED)}")
 
 
 def is_torch(value):
@@ -172,8 +188,9 @@ def is_array(value):
     return hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")
 
 
-def array_of(name, value):
-    """An argument of a call as an Array; what it says of the argument begins with its name."""
+def array_of(name, value, may_be_packed=False):
+    """An argument of a call as an Array; what it says of the argument begins with its name. Bytes are two elements of 4 bits each, where
+    a program may have such tensors."""
     if isinstance(value, Array):
         return value
     numpy = sys.modules.get("numpy")
@@ -188,6 +205,8 @@ def array_of(name, value):
         found = of_numpy(name, numpy.asarray(value))
     else:
         raise TypeError(f"'{name}' is to be an array (of NumPy, of PyTorch, or with DLPack); found {type(value).__name__}")
+    if found.type == PACKED and not may_be_packed:
+        refuse_type(name, "uint8")
     if len(found.shape) > _c.AXES_MAX:
         raise ValueError(f"'{name}' has {len(found.shape)} axes; a kernel's tensors have at most {_c.AXES_MAX}")
     return found
@@ -230,10 +249,10 @@ def empty(name, type_name, shape, inputs, is_zero=False):
 
 def reach(array):
     """The first byte of an array and the one past its last."""
-    size = _c.BYTES[array.type]
+    bits = _c.BITS[array.type]
     low = sum((extent - 1) * step for extent, step in zip(array.shape, array.strides) if step < 0)
     high = sum((extent - 1) * step for extent, step in zip(array.shape, array.strides) if step > 0)
-    return array.address + low * size, array.address + (high + 1) * size
+    return array.address + low * bits // 8, array.address + -(-(high + 1) * bits // 8)
 
 
 def check_output(output, others):

@@ -65,7 +65,7 @@ class Matrices:
         self.batch_stride, self.head_stride, self.length_stride, self.unit = (array.strides[i] for i in LAYOUTS[layout])
 
     def address(self, row):
-        return self.array.address + row * self.length_stride * _c.BYTES[self.array.type]
+        return self.array.address + row * self.length_stride * _c.BITS[self.array.type] // 8
 
 
 class Call:

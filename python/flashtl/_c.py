@@ -5,8 +5,8 @@ AXES_MAX = 8
 DIAGNOSTICS_TEXT, DIAGNOSTICS_JSON = 1, 3
 EXACT = 1  # of ftl_arithmetic
 INPUT, OUTPUT = 1, 2  # of ftl_tensor_role
-TYPES = {"f16": 1, "bf16": 2, "f32": 3, "e4m3": 4, "e5m2": 5, "i32": 6, "i8": 7}
-BYTES = {"f16": 2, "bf16": 2, "f32": 4, "e4m3": 1, "e5m2": 1, "i32": 4, "i8": 1}
+TYPES = {"f16": 1, "bf16": 2, "f32": 3, "e4m3": 4, "e5m2": 5, "i32": 6, "i8": 7, "i4": 8, "u4": 9}
+BITS = {"f16": 16, "bf16": 16, "f32": 32, "e4m3": 8, "e5m2": 8, "i32": 32, "i8": 8, "i4": 4, "u4": 4}
 OK, REJECTED, INVALID_ARGUMENT, CHECK_FAILED = 0, 1, 2, 5
 
 

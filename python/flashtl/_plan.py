@@ -2,6 +2,7 @@
 import ctypes as c
 
 from . import _c
+from ._arrays import NAMES, PACKED
 from ._library import lib
 
 SIZES_MOST = 64
@@ -39,6 +40,17 @@ class Plan:
         for i in range(plan.tensor_count):
             tensor = Tensor(plan, plan.tensors[i])
             self.tensors[tensor.name] = tensor
+
+    def unpacked(self, arrays):
+        """The arrays with those of bytes as what the program's tensors have, two elements each."""
+        found = {}
+        for name, array in arrays.items():
+            tensor = self.tensors.get(name)
+            is_packed = tensor and _c.BITS[tensor.type] < 8
+            if is_packed and array.type != PACKED:
+                raise TypeError(f"'{name}' is {tensor.type} in the program: an array of uint8 with two elements a byte; found {NAMES[array.type]}")
+            found[name] = array.unpacked(tensor.type) if is_packed else array
+        return found
 
     def lengths(self, arrays, numbers):
         """{size: length} of those that arrays and numbers show, which have to agree."""
@@ -80,7 +92,7 @@ class Plan:
         """An array has its tensor's type and lengths."""
         tensor = self.tensors[array.name]
         if array.type != tensor.type:
-            raise TypeError(f"'{array.name}' is {tensor.type} in the program; its array is {array.type}")
+            raise TypeError(f"'{array.name}' is {tensor.type} in the program; its array is {NAMES[array.type] if array.type == PACKED else array.type}")
         shape = self.shape(tensor, known)
         if shape != array.shape:
             raise ValueError(f"{tensor} has the lengths {shape} here; its array has {array.shape}")

@@ -213,9 +213,10 @@ class Program:
             return self.call(given, len(tensors), learned)
 
     def call(self, given, tensor_count, learned):
-        arrays = {name: array_of(name, value) for name, value in given.items() if is_array(value) and not is_number(value)}
+        arrays = {name: array_of(name, value, True) for name, value in given.items() if is_array(value) and not is_number(value)}
         dtype = self.dtype_of(arrays)
         plan = self.plan(dtype)
+        arrays = plan.unpacked(arrays)
         numbers_given = self.numbers(plan, given, arrays)
         inputs = [array for array in arrays.values() if plan.tensors[array.name].is_input]
         device = one_device(list(arrays.values())) if arrays else CPU

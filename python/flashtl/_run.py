@@ -36,14 +36,14 @@ def compile_ptx(cuda, plan):
 
 def lay_out(type_name, shape):
     """Strides and bytes of a tensor whose rows begin at multiples of 16 bytes."""
-    size = _c.BYTES[type_name]
-    unit, step, strides = ROW_BYTES // size, 1, [0] * len(shape)
+    bits = _c.BITS[type_name]
+    unit, step, strides = 8 * ROW_BYTES // bits, 1, [0] * len(shape)
     for i in range(len(shape) - 1, -1, -1):
         strides[i] = step
         step *= max(shape[i], 1)
         if i == len(shape) - 1:
             step = -(-step // unit) * unit
-    return tuple(strides), step * size + ROW_BYTES
+    return tuple(strides), -(-step * bits // 8) + ROW_BYTES
 
 
 class Block:

@@ -12,6 +12,17 @@ from flashtl import _command
 from helpers import Case, PASSED_SUM, SOURCE, attention, random
 
 ATTENTION = flashtl.sketch("attention", causal=True, lse=True)
+FOUR = """kernel four
+Input  X f16 (b in batch; r in rows, c in deep)
+Input  W i4 (b in batch; n in columns, c in deep)
+Output Y f32 (b in batch; r in rows, n in columns)
+for j = 0:deep/BK
+    Copy X from global to shared
+    Copy W from global to shared
+    Compute GEMM X, W.T and accumulate S
+end
+Copy S from register to global and get Y
+"""
 ADD = """kernel add
 Input  X (row in rows, column in columns)
 Input  Z (row in rows, column in columns)
@@ -122,6 +133,23 @@ class Results(Case):
         eight = z.astype(ml_dtypes.float8_e4m3fn)
         np.testing.assert_array_equal(mixed(X=x, Z=eight).Y, (x.astype(np.float64) + eight.astype(np.float64)).astype(np.float16))
         self.says(TypeError, "'Z' is e4m3 in the program", mixed, X=x, Z=z)
+
+    def test_two_elements_a_byte(self):
+        random_bytes = np.random.default_rng(5).integers(0, 256, (2, 24, 32), np.uint8)
+        x = np.random.default_rng(6).integers(-4, 5, (2, 10, 64)).astype(np.float16)
+        codes = np.stack([random_bytes & 15, random_bytes >> 4], -1).reshape(2, 24, 64).astype(np.int64)
+        right = x.astype(np.int64) @ (np.where(codes > 7, codes - 16, codes)).transpose(0, 2, 1)
+        for on in (None, "emulator"):
+            program = flashtl.compile(FOUR, gpu="a100", on=on)
+            np.testing.assert_array_equal(program(X=x, W=random_bytes).Y, right)
+            apart = np.zeros((2, 24, 48), np.uint8)[:, :, :32]
+            apart[...] = random_bytes
+            np.testing.assert_array_equal(program(X=x, W=apart).Y, right)
+            np.testing.assert_array_equal(program(X=x[:, :, :32], W=random_bytes[:, ::2, :16]).Y, x[:, :, :32].astype(np.int64) @ (
+                np.where(codes > 7, codes - 16, codes))[:, ::2, :32].transpose(0, 2, 1))
+        self.says(TypeError, "'W' is i4 in the program: an array of uint8 with two elements a byte; found int8", program, X=x, W=random_bytes.view(np.int8))
+        self.says(ValueError, "the bytes of its last axis lie side by side", program, X=x[:, :, :32], W=random_bytes[:, :, ::2])
+        self.says(TypeError, "'X' is f16 in the program; its array is uint8", program, X=np.zeros((2, 10, 64), np.uint8), W=random_bytes)
 
     def test_outputs_that_are_given(self):
         x, z, y = random(3, 40), random(3, 40, seed=2), np.zeros((3, 80), np.float16)

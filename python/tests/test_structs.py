@@ -59,6 +59,9 @@ class Structs(unittest.TestCase):
         named = dict(re.findall(r"FTL_(\w+) = (\d+)", TEXT))
         for name, value in _c.TYPES.items():
             self.assertEqual(int(named[name.upper()]), value)
+        table = re.findall(r'TYPE\(\w+, "(\w+)", (\d+), (\d+),', (SOURCE / "src/base/types.def").read_text())
+        self.assertEqual({name: int(number) for name, number, _ in table}, _c.TYPES)
+        self.assertEqual({name: int(bits) for name, _, bits in table}, _c.BITS)
         for name in ("INPUT", "OUTPUT", "EXACT", "DIAGNOSTICS_TEXT", "DIAGNOSTICS_JSON"):
             self.assertEqual(int(named[name]), getattr(_c, name))
         listed = dict(re.findall(r"X\((\w+), (\d+),", TEXT))

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -24,16 +25,33 @@ static const format_shape shapes[] = {
     [CONVERT_E5M2] = {2, -14, 0x1p-14, 0x1p-16, 57344.0, true},
 };
 
-size_t convert_bytes(convert_format format) {
-    switch (format) {
-    case CONVERT_F16:
-    case CONVERT_BF16: return 2;
-    case CONVERT_E4M3:
-    case CONVERT_E5M2:
-    case CONVERT_I8: return 1;
-    case CONVERT_F64: return 8;
-    default: return 4;
-    }
+typedef enum format_kind { REAL, SIGNED, UNSIGNED } format_kind;
+
+static const struct {
+    int bits;
+    format_kind kind;
+} formats[] = {
+#define TYPE(id, spelling, number, bits, kind, doc) {bits, kind},
+#include "base/types.def"
+#undef TYPE
+    {64, REAL}};
+
+size_t convert_bits(convert_format format) {
+    return (size_t)formats[format].bits;
+}
+
+size_t convert_size(convert_format format, size_t count) {
+    return (count * convert_bits(format) + 7) / 8;
+}
+
+bool convert_is_whole(convert_format format) {
+    return formats[format].kind != REAL;
+}
+
+double convert_most(convert_format format) {
+    int bits = formats[format].bits - (formats[format].kind == SIGNED);
+    if (format == CONVERT_F64) return DBL_MAX;
+    return convert_is_whole(format) ? ldexp(1, bits) - 1 : shapes[format].most;
 }
 
 /* Rounds the significand by adding half a unit (a little less where the kept part is even) and
@@ -54,26 +72,19 @@ static double round_shape(const format_shape *shape, double value) {
     return copysign(rounded, value);
 }
 
-static bool is_whole(convert_format format) {
-    return format == CONVERT_I8 || format == CONVERT_I32;
-}
-
 static double round_whole(convert_format format, double value) {
-    double least = format == CONVERT_I8 ? INT8_MIN : INT32_MIN;
-    double most = format == CONVERT_I8 ? INT8_MAX : INT32_MAX;
+    double most = convert_most(format);
+    double least = formats[format].kind == SIGNED ? -most - 1 : 0;
     if (isnan(value)) return 0;
     double rounded = nearbyint(value) + 0.0; /* no -0 */
     return rounded < least ? least : rounded > most ? most : rounded;
 }
 
 double convert_round(convert_format format, double value) {
-    switch (format) {
-    case CONVERT_F64: return value;
-    case CONVERT_F32: return (double)(float)value;
-    case CONVERT_I8:
-    case CONVERT_I32: return round_whole(format, value);
-    default: return round_shape(&shapes[format], value);
-    }
+    if (format == CONVERT_F64) return value;
+    if (format == CONVERT_F32) return (double)(float)value;
+    return convert_is_whole(format) ? round_whole(format, value)
+                                    : round_shape(&shapes[format], value);
 }
 
 /* As round_shape, without a branch, for the formats that overflow to infinity: a subnormal's units
@@ -105,14 +116,10 @@ void convert_round_all(convert_format format, double *values, size_t count) {
     switch (format) {
     case CONVERT_F64: break;
     case CONVERT_F32: round_single(values, count); break;
-    case CONVERT_I8:
-    case CONVERT_I32:
-        for (size_t i = 0; i < count; i++) values[i] = round_whole(format, values[i]);
-        break;
     case CONVERT_F16:
     case CONVERT_BF16: round_open(&shapes[format], values, count); break;
     default:
-        for (size_t i = 0; i < count; i++) values[i] = round_shape(&shapes[format], values[i]);
+        for (size_t i = 0; i < count; i++) values[i] = convert_round(format, values[i]);
         break;
     }
 }
@@ -122,7 +129,7 @@ void convert_round_all(convert_format format, double *values, size_t count) {
 double convert_step(convert_format format, double value) {
     double size = fabs(value);
     int exponent;
-    if (is_whole(format)) return 1;
+    if (convert_is_whole(format)) return 1;
     if (format == CONVERT_F64) return nextafter(size, (double)INFINITY) - size;
     const format_shape *shape = &shapes[format];
     if (!(size >= shape->normal)) return shape->unit;
@@ -162,10 +169,14 @@ static uint32_t special_bits(convert_format format) {
     return ((UINT32_C(1) << exponent_bits) - 1) << shape->fraction;
 }
 
+static uint32_t low_bits(int count) {
+    return UINT32_MAX >> (32 - count);
+}
+
 uint32_t convert_to_bits(convert_format format, double value) {
     if (format == CONVERT_F32) return f32_bits(value);
-    if (format == CONVERT_I8) return (uint8_t)(int8_t)round_whole(format, value);
-    if (format == CONVERT_I32) return (uint32_t)(int32_t)round_whole(format, value);
+    if (convert_is_whole(format))
+        return (uint32_t)(int64_t)round_whole(format, value) & low_bits(formats[format].bits);
     const format_shape *shape = &shapes[format];
     uint32_t sign = (signbit(value) ? UINT32_C(1) : 0) << sign_position(format);
     if (isnan(value)) {
@@ -182,8 +193,12 @@ uint32_t convert_to_bits(convert_format format, double value) {
 }
 
 double convert_from_bits(convert_format format, uint32_t bits) {
-    if (format == CONVERT_I8) return (double)(int8_t)(uint8_t)bits;
-    if (format == CONVERT_I32) return (double)(int32_t)bits;
+    if (convert_is_whole(format)) {
+        int count = formats[format].bits;
+        int64_t code = (int64_t)(bits & low_bits(count));
+        bool is_negative = formats[format].kind == SIGNED && code >> (count - 1);
+        return (double)(is_negative ? code - (INT64_C(1) << count) : code);
+    }
     if (format == CONVERT_F32) {
         float f;
         memcpy(&f, &bits, sizeof f);
@@ -237,10 +252,24 @@ WIDE_VECTORS static void load_halves(bool is_f16, const unsigned char *at, ptrdi
     }
 }
 
-void convert_load(convert_format format, const void *from, ptrdiff_t stride, size_t count,
-                  double *to) {
-    size_t bytes = convert_bytes(format);
-    const unsigned char *at = from;
+static int half_of(int64_t element) { /* where in its byte it begins */
+    return element & 1 ? 4 : 0;
+}
+
+static void load_packed(convert_format format, const unsigned char *memory, int64_t first,
+                        ptrdiff_t stride, size_t count, double *to) {
+    for (size_t i = 0; i < count; i++, first += stride)
+        to[i] = convert_from_bits(format, (uint32_t)memory[first >> 1] >> half_of(first));
+}
+
+void convert_load(convert_format format, const void *memory, int64_t first, ptrdiff_t stride,
+                  size_t count, double *to) {
+    if (convert_bits(format) < 8) {
+        load_packed(format, memory, first, stride, count, to);
+        return;
+    }
+    size_t bytes = convert_size(format, 1);
+    const unsigned char *at = (const unsigned char *)memory + first * (int64_t)bytes;
     ptrdiff_t step = stride * (ptrdiff_t)bytes;
     if (bytes == 2) {
         if (format == CONVERT_F16) load_halves(true, at, step, count, to);
@@ -295,10 +324,23 @@ static void store_halves(convert_format format, const double *from, size_t count
     }
 }
 
-void convert_store(convert_format format, const double *from, size_t count, void *to,
-                   ptrdiff_t stride) {
-    size_t bytes = convert_bytes(format);
-    unsigned char *at = to;
+static void store_packed(convert_format format, const double *from, size_t count,
+                         unsigned char *memory, int64_t first, ptrdiff_t stride) {
+    for (size_t i = 0; i < count; i++, first += stride) {
+        unsigned char *at = &memory[first >> 1];
+        uint32_t bits = convert_to_bits(format, from[i]) << half_of(first);
+        *at = (unsigned char)((*at & ~(15u << half_of(first))) | bits);
+    }
+}
+
+void convert_store(convert_format format, const double *from, size_t count, void *memory,
+                   int64_t first, ptrdiff_t stride) {
+    if (convert_bits(format) < 8) {
+        store_packed(format, from, count, memory, first, stride);
+        return;
+    }
+    size_t bytes = convert_size(format, 1);
+    unsigned char *at = (unsigned char *)memory + first * (int64_t)bytes;
     ptrdiff_t step = stride * (ptrdiff_t)bytes;
     if (bytes == 2) {
         store_halves(format, from, count, at, step);

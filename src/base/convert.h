@@ -2,26 +2,26 @@
  *
  * Values are doubles, so that every format's values are exact and a conversion rounds once. Formats
  * with infinities overflow to them; the 8-bit ones saturate at their largest value, as the
- * hardware's conversions do. NaN stays NaN.
+ * hardware's conversions do, and so do whole numbers. NaN stays NaN, but is 0 as a whole number.
  */
 #ifndef FLASHTL_BASE_CONVERT_H
 #define FLASHTL_BASE_CONVERT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef enum convert_format {
-    CONVERT_F16,
-    CONVERT_BF16,
-    CONVERT_F32,
-    CONVERT_E4M3, /* largest 448, no infinities */
-    CONVERT_E5M2, /* largest 57344 */
-    CONVERT_I8,   /* -128 to 127; saturates; NaN becomes 0 */
-    CONVERT_I32,  /* saturates; NaN becomes 0 */
+#define TYPE(id, spelling, number, bits, kind, doc) CONVERT_##id,
+#include "base/types.def"
+#undef TYPE
     CONVERT_F64
 } convert_format;
 
-size_t convert_bytes(convert_format format); /* of an element */
+size_t convert_bits(convert_format format);               /* of an element */
+size_t convert_size(convert_format format, size_t count); /* bytes of so many side by side */
+bool convert_is_whole(convert_format format);             /* of whole numbers */
+double convert_most(convert_format format);               /* the largest finite value */
 
 double convert_round(convert_format format, double value); /* to the nearest value of the format */
 void convert_round_all(convert_format format, double *values, size_t count);
@@ -34,10 +34,12 @@ void convert_steps(convert_format format, const double *values, size_t count, do
 uint32_t convert_to_bits(convert_format format, double value); /* not of F64 */
 double convert_from_bits(convert_format format, uint32_t bits);
 
-/* Elements in memory; 'stride' in elements. Memory need not be aligned. */
-void convert_load(convert_format format, const void *from, ptrdiff_t stride, size_t count,
-                  double *to);
-void convert_store(convert_format format, const double *from, size_t count, void *to,
-                   ptrdiff_t stride);
+/* Elements in memory, from number 'first' of those at 'memory' on; 'stride' in elements. Memory
+ * need not be aligned. Of 4 bits an even element is in the lower half of its byte.
+ */
+void convert_load(convert_format format, const void *memory, int64_t first, ptrdiff_t stride,
+                  size_t count, double *to);
+void convert_store(convert_format format, const double *from, size_t count, void *memory,
+                   int64_t first, ptrdiff_t stride);
 
 #endif

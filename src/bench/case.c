@@ -55,7 +55,7 @@ static double count_bytes(const bench_case *c) {
         set_tensor tensor;
         if (plan->tensors[i].role == FTL_WORKSPACE) continue;
         if (!set_lay_out(plan, &plan->tensors[i], c->sizes, scalars, &tensor)) continue;
-        bytes += (double)tensor.elements * (double)ftl_type_bytes(plan->tensors[i].type);
+        bytes += (double)tensor.elements * (double)ftl_type_bits(plan->tensors[i].type) / 8;
     }
     return bytes;
 }

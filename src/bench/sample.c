@@ -188,19 +188,16 @@ void set_sample_free(set_sample *sample) {
 
 static double element(ftl_type type, const void *output, int64_t at) {
     double value;
-    convert_load(buffer_format(type), (const char *)output + at * (int64_t)ftl_type_bytes(type), 1,
-                 1, &value);
+    convert_load(buffer_format(type), output, at, 1, 1, &value);
     return value;
 }
 
 static bool is_all_finite(ftl_type type, const void *output, int64_t count) {
     enum { PIECE = 4096 };
     double values[PIECE];
-    const char *bytes = output;
     for (int64_t first = 0; first < count; first += PIECE) {
         int64_t some = count - first < PIECE ? count - first : PIECE;
-        convert_load(buffer_format(type), bytes + first * (int64_t)ftl_type_bytes(type), 1,
-                     (size_t)some, values);
+        convert_load(buffer_format(type), output, first, 1, (size_t)some, values);
         for (int64_t i = 0; i < some; i++)
             if (!isfinite(values[i])) return false;
     }

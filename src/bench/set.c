@@ -15,8 +15,8 @@ enum { NOISE_VALUES = 1048573, NOISE_SEED = 7, PIECE_VALUES = 1 << 20, ALIGNMENT
 static const struct {
     ftl_type type;
     double most;
-} KINDS[SET_KINDS] = {{FTL_F16, 65504}, {FTL_BF16, 3e38},  {FTL_F32, 3e38},
-                      {FTL_E4M3, 448},  {FTL_E5M2, 57344}, {FTL_I8, 127}};
+} KINDS[SET_KINDS] = {{FTL_F16, 65504},  {FTL_BF16, 3e38}, {FTL_F32, 3e38}, {FTL_E4M3, 448},
+                      {FTL_E5M2, 57344}, {FTL_I8, 127},    {FTL_I4, 7},     {FTL_U4, 15}};
 
 static int kind_of(ftl_type type) { /* of KINDS; -1: none */
     for (int i = 0; i < SET_KINDS; i++)
@@ -31,14 +31,14 @@ bool set_noise_make(set_noise *noise) {
     if (is_made) random_normal(NOISE_SEED, 0, 0, NOISE_VALUES, exact);
     for (int i = 0; is_made && i < SET_KINDS; i++) {
         convert_format format = buffer_format(KINDS[i].type);
-        noise->bits[i] = malloc(NOISE_VALUES * convert_bytes(format));
+        noise->bits[i] = malloc(convert_size(format, NOISE_VALUES));
         noise->values[i] = malloc(NOISE_VALUES * sizeof *noise->values[i]);
         is_made = noise->bits[i] && noise->values[i];
         if (!is_made) break;
         double spread = buffer_spread(KINDS[i].type);
         for (int k = 0; k < NOISE_VALUES; k++) noise->values[i][k] = spread * exact[k];
-        convert_store(format, noise->values[i], NOISE_VALUES, noise->bits[i], 1);
-        convert_load(format, noise->bits[i], 1, NOISE_VALUES, noise->values[i]);
+        convert_store(format, noise->values[i], NOISE_VALUES, noise->bits[i], 0, 1);
+        convert_load(format, noise->bits[i], 0, 1, NOISE_VALUES, noise->values[i]);
     }
     free(exact);
     return is_made;
@@ -172,7 +172,7 @@ static ftl_status lay_out(ftl_context *context, bench_set *s) {
                                     "tensor %s has no size for these lengths", tensor->name);
         }
         s->tensors[i].offset_bytes = s->copy_bytes;
-        size_t bytes = (size_t)s->tensors[i].elements * ftl_type_bytes(tensor->type);
+        size_t bytes = ((size_t)s->tensors[i].elements * ftl_type_bits(tensor->type) + 7) / 8;
         s->copy_bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     return FTL_OK;
@@ -203,16 +203,15 @@ static ftl_status fill_made(ftl_context *context, ftl_runtime *runtime, const be
     const set_tensor *t = &s->tensors[tensor];
     convert_format format = buffer_format(t->of->type);
     double *values = malloc(PIECE_VALUES * sizeof *values);
-    void *bits = malloc(PIECE_VALUES * convert_bytes(format));
+    void *bits = malloc(convert_size(format, PIECE_VALUES));
     ftl_status status =
         values && bits ? FTL_OK : ftl_context_fail(context, FTL_NO_MEMORY, "out of memory");
     for (int64_t first = 0; !status && first < t->elements; first += PIECE_VALUES) {
         int64_t left = t->elements - first, count = left < PIECE_VALUES ? left : PIECE_VALUES;
         make_values(s, tensor, copy, first, count, values);
-        convert_store(format, values, (size_t)count, bits, 1);
-        status =
-            ftl_device_write(context, runtime, address + (uint64_t)first * convert_bytes(format),
-                             bits, (size_t)count * convert_bytes(format));
+        convert_store(format, values, (size_t)count, bits, 0, 1);
+        status = ftl_device_write(context, runtime, address + convert_size(format, (size_t)first),
+                                  bits, convert_size(format, (size_t)count));
     }
     free(values);
     free(bits);
@@ -243,7 +242,8 @@ static ftl_status fill_inputs(ftl_context *context, ftl_runtime *runtime, const 
             const set_tensor *t = &s->tensors[i];
             if (t->of->role != FTL_INPUT) continue;
             uint64_t address = s->arguments[copy][i].address;
-            bool is_made = is_slope(s, i) || is_shaped(s, i);
+            bool is_packed = ftl_type_bits(t->of->type) < 8; /* odd places are inside of bytes */
+            bool is_made = is_slope(s, i) || is_shaped(s, i) || is_packed;
             ftl_status status = is_made ? fill_made(context, runtime, s, i, copy, address)
                                         : fill_noise(context, runtime, s, i, copy, address);
             if (status) return status;

@@ -6,7 +6,7 @@
 
 #include "bench/bench.h"
 
-enum { SET_TENSORS_MAX = 16, SET_COPIES_MAX = 64, SET_KINDS = 6 };
+enum { SET_TENSORS_MAX = 16, SET_COPIES_MAX = 64, SET_KINDS = 8 };
 
 /* N(0,1), a prime number of values that is repeated over all inputs, each from a place of its own.
  */

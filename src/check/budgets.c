@@ -3,7 +3,7 @@
 #include "tl/tl.h"
 
 enum {
-    REGISTER_BYTES = 4,
+    REGISTER_BITS = 32,
     OVERHEAD_REGISTERS = 24, /* addresses, loop counters, fragments on their way: at the least */
     WARPGROUP_OVERHEAD_REGISTERS = 16, /* products take addresses, not fragments */
     ESTIMATE_REGISTERS = 40,           /* the same, as kernels of this class have it */
@@ -23,12 +23,13 @@ static int64_t round_up(int64_t value, int64_t unit) {
 
 static int64_t slot_bytes(const model_tile *t) {
     const tl_allocation *a = &t->allocation->allocate;
-    int64_t line_bytes = tl_type_bytes(t->type), lines = 1;
+    int64_t line_bits = tl_type_bits(t->type), lines = 1;
     int along = a->by_columns ? 0 : t->axis_count - 1;
     for (int i = 0; i < t->axis_count; i++) {
-        if (i == along) line_bytes *= t->axes[i].extent;
+        if (i == along) line_bits *= t->axes[i].extent;
         else lines *= t->axes[i].extent;
     }
+    int64_t line_bytes = line_bits / 8;
     if (t->in_panels) line_bytes = round_up(line_bytes, a->swizzle_bytes);
     return round_up(line_bytes * lines, CHECK_SHARED_ALIGNMENT_BYTES);
 }
@@ -311,9 +312,9 @@ static void count_tiles(pressure *p, int role) {
             rules_is_fused_away(p->model, p->role, t))
             continue;
         if (!tile->layout) continue;
-        int bytes = tl_type_bytes(tile->type);
+        int bits = tl_type_bits(tile->type);
         p->registers[t] =
-            layout_registers(tile->layout, bytes ? bytes : REGISTER_BYTES) * tile->stages;
+            layout_registers(tile->layout, bits ? bits : REGISTER_BITS) * tile->stages;
     }
 }
 

@@ -141,7 +141,7 @@ static bool holds_permuted(const layouts_flow *f, const model_use *use) {
 static bool check_orders(layouts_flow *f, const model_step *step) {
     const model_use *a = operand_use(step, 0), *b = operand_use(step, 1);
     if (!a || !b) return false;
-    bool is_byte = tl_type_bytes(f->model->tiles[b->tile].type) == 1;
+    bool is_byte = tl_is_narrow(f->model->tiles[b->tile].type);
     bool across = is_byte && lies_across(f, b, true), is_async = step->statement->compute.is_async;
     const model_use *bad = NULL;
     if (across && (is_async || holds_permuted(f, b))) bad = b;
@@ -365,9 +365,9 @@ static void check_reshape(layouts_flow *f, const model_step *step) {
     layout a, b;
     arena_mark mark = arena_here(f->memory);
     bool exists = model_layout(f->model, tile, &from, &a) && model_layout(f->model, tile, &to, &b);
-    int bytes = tl_type_bytes(f->model->tiles[tile].type);
+    int bits = tl_type_bits(f->model->tiles[tile].type);
     reshape_kind kind =
-        exists ? reshape_plan(f->memory, &a, &b, bytes ? bytes : 4).kind : RESHAPE_NONE;
+        exists ? reshape_plan(f->memory, &a, &b, bits ? bits : 32).kind : RESHAPE_NONE;
     exists = kind != RESHAPE_NONE;
     arena_reset(f->memory, mark);
     /* Bytes would have to change threads. Products of warps put the right operand into their order
@@ -376,7 +376,7 @@ static void check_reshape(layouts_flow *f, const model_step *step) {
     bool renames = kind == RESHAPE_FREE || kind == RESHAPE_REGISTERS;
     renames |=
         from.kind == TL_MMA_C && to.kind == TL_MMA_A && f->role->statement->role.is_warpgroups;
-    if (exists && bytes == 1 && !renames && layouts_may_report(f, tile)) {
+    if (exists && bits == 8 && !renames && layouts_may_report(f, tile)) {
         diag_report(f->diags, DIAG_LAYOUT_BYTES_MOVE, s->range, step->target.name,
                     tl_layout_words(f->memory, &from), tl_layout_words(f->memory, &to),
                     tl_layout_words(f->memory,

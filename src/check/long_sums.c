@@ -66,7 +66,7 @@ void rules_long_sums(const model *m, const gpu *target, diag_list *diags) {
             bool is_product = step->kind == STEP_COMPUTE && step->has_target &&
                               step->read_count >= 2 &&
                               step->statement->compute.operation == TL_GEMM;
-            if (!is_product || tl_type_bytes(m->tiles[step->reads[0].tile].type) != 1) continue;
+            if (!is_product || !tl_is_narrow(m->tiles[step->reads[0].tile].type)) continue;
             int64_t length = sum_length(m, step);
             if (length != NOT_KNOWN && length <= GPU_SHORT_SUM_MOST) continue;
             str words = length == NOT_KNOWN

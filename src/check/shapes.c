@@ -5,7 +5,7 @@
 
 enum {
     EXTENT_MAX = LAYOUT_EXTENT_MAX,
-    UNIT_BYTES = 16,     /* rows move in units of 16 bytes */
+    UNIT_BITS = 128,     /* rows move in units of 16 bytes */
     CONTRACTED_UNIT = 8, /* the least depth of a product's step */
     BYTES_UNIT = 32,     /* the same of 8-bit operands */
 };
@@ -41,14 +41,14 @@ static bool check_allocation(const model *m, const model_tile *t, diag_list *dia
         if (!tl_known_integer(shape->items[i], &value)) continue;
         if (!check_extent(m->memory, diags, t->name, shape->items[i], value)) return false;
     }
-    int bytes = tl_type_bytes(t->type);
+    int bits = tl_type_bits(t->type);
     bool by_columns = t->allocation->allocate.by_columns;
     bool in_lines = shape->count == 2 &&
                     (t->space == TL_SHARED || t->allocation->allocate.layout.kind == TL_LINES);
-    if (!in_lines || !bytes) return true;
+    if (!in_lines || !bits) return true;
     const tl_expr *line = shape->items[by_columns ? 0 : 1];
-    if (!tl_known_integer(line, &value) || value * bytes % UNIT_BYTES == 0) return true;
-    str unit = number(m->memory, UNIT_BYTES / bytes);
+    if (!tl_known_integer(line, &value) || value * bits % UNIT_BITS == 0) return true;
+    str unit = number(m->memory, UNIT_BITS / bits);
     diag_expected(diag_report(diags, DIAG_SHAPE_LINE, line->range, t->name,
                               with_value(m->memory, line, value), unit),
                   str_format(m->memory, "a multiple of %.*s", STR_ARGS(unit)),
@@ -60,7 +60,7 @@ static bool check_product(const model *m, const model_step *step, diag_list *dia
     if (step->contracted < 0 || step->read_count < 2) return true;
     const model_tile *a = &m->tiles[step->reads[0].tile];
     int k = model_axis_of(a, step->contracted);
-    int unit = tl_type_bytes(a->type) == 1 ? BYTES_UNIT : CONTRACTED_UNIT;
+    int unit = tl_is_narrow(a->type) ? BYTES_UNIT : CONTRACTED_UNIT;
     if (k < 0 || !a->axes[k].extent || a->axes[k].extent % unit == 0) return true;
     diag_report(diags, DIAG_SHAPE_CONTRACTED, step->statement->range, a->axes[k].name,
                 number(m->memory, a->axes[k].extent), number(m->memory, unit));
@@ -96,9 +96,9 @@ bool rules_sketch_shapes(tl_kernel *kernel, arena *memory, diag_list *diags) {
                 continue;
             }
             bool is_line = i == axes->count - 1 && i > begin;
-            int bytes = s->parameter.type == TL_OPEN ? 2 : tl_type_bytes(s->parameter.type);
-            if (!is_line || value * bytes % UNIT_BYTES == 0) continue;
-            str unit = number(memory, UNIT_BYTES / bytes);
+            int bits = s->parameter.type == TL_OPEN ? 16 : tl_type_bits(s->parameter.type);
+            if (!is_line || value * bits % UNIT_BITS == 0) continue;
+            str unit = number(memory, UNIT_BITS / bits);
             diag_expected(diag_report(diags, DIAG_SHAPE_LINE, e->range, s->parameter.name,
                                       with_value(memory, e, value), unit),
                           str_format(memory, "a multiple of %.*s", STR_ARGS(unit)),

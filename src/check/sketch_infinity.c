@@ -47,7 +47,7 @@ static bool check_copy(const rules_notes *f, const tl_statement *s, diag_list *d
     const tl_symbol *output = to->symbol ? rules_output_of(to->symbol) : NULL;
     if (!mask || !output || !output->parameter) return true;
     tl_type type = output->parameter->parameter.type;
-    if (tl_type_bytes(type) != 1) return true;
+    if (!tl_is_narrow(type)) return true;
     str tile = mask->compute.operands[0].value->text;
     diag_report(diags, DIAG_SKETCH_LOST_INFINITY, s->range, output->name,
                 str_from(tl_type_name(type)), tile);

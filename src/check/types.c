@@ -33,21 +33,18 @@ static void check_declared_type(types *t, tl_type type, diag_range range) {
     if (type == TL_BF16) need_feature(t, GPU_FEATURE_bf16, range, STR("bf16"));
 }
 
-static bool is_byte(tl_type type) {
-    return tl_type_bytes(type) == 1;
-}
-
-/* Numbers of 8 bits come to shared memory as they are, or to registers as lines, and pass through
- * registers on their way into a shared tile of 16 bits; or they are operands of a product that
- * takes them as they are, where the GPU has one. Wider ones become floats of 8 bits by an
+/* Numbers of 8 bits or 4 come to shared memory as they are, or to registers as lines, and pass
+ * through registers on their way into a shared tile of 16 bits; or they are operands of a product
+ * that takes them as they are, where the GPU has one. Wider ones become floats of 8 bits by an
  * instruction that not every GPU has.
  */
-static void check_byte_tile(types *t, const model_tile *tile) {
-    if (!t->target || !is_byte(tile->type)) return;
+static void check_narrow_tile(types *t, const model_tile *tile) {
+    if (!t->target || !tl_is_narrow(tile->type)) return;
     tl_layout_kind kind = tile->allocation->allocate.layout.kind;
     bool is_raw = tile->space == TL_SHARED || kind == TL_LINES;
     bool is_whole = tile->type == TL_I8;
-    bool multiplies = gpu_has(t->target, is_whole ? GPU_FEATURE_int8_mma : GPU_FEATURE_fp8_mma);
+    bool multiplies = !tl_is_packed(tile->type) &&
+                      gpu_has(t->target, is_whole ? GPU_FEATURE_int8_mma : GPU_FEATURE_fp8_mma);
     bool is_operand = multiplies && (kind == TL_MMA_A || (kind == TL_MMA_C && !is_whole));
     if (tile->axis_count == 2 && (is_raw || is_operand)) return;
     fail(t, multiplies && !is_whole ? DIAG_TYPE_BYTE_TILE : DIAG_TYPE_BYTE, tile->declared,
@@ -101,10 +98,10 @@ static void check_copy(types *t, const tl_statement *s) {
     bool rounds = from.space == TL_REGISTER && is_float(a) && is_float(b);
     bool is_lines = from.tile && from.space == TL_REGISTER &&
                     from.tile->allocation->allocate.layout.kind == TL_LINES;
-    bool moves = is_lines && (a == b || (to.space == TL_SHARED && tl_type_bytes(b) == 2));
-    if (is_byte(a) && from.space == TL_REGISTER && !moves) {
+    bool moves = is_lines && (a == b || (to.space == TL_SHARED && tl_type_bits(b) == 16));
+    if (tl_is_narrow(a) && from.space == TL_REGISTER && !moves) {
         fail(t, DIAG_TYPE_BYTE_WAY, s->range, s->copy.what->text, type_name(a), STR(""));
-    } else if (is_byte(b) && from.space == TL_REGISTER && to.space == TL_SHARED && !moves) {
+    } else if (tl_is_narrow(b) && from.space == TL_REGISTER && to.space == TL_SHARED && !moves) {
         fail(t, DIAG_TYPE_BYTE_INTO, s->range, type_name(a), type_name(b), STR(""));
     } else if (a != b && !rounds) {
         diag_expected(fail(t, DIAG_TYPE_COPY, s->range, type_name(a), type_name(b), STR("")),
@@ -137,12 +134,12 @@ static void check_product_atom(types *t, const model_step *step, tl_type type) {
     if (!found) {
         const atom_product *named = atom_find_product(atom, TL_OPEN, NULL);
         if (!named) report_unknown(t, s, atom, false);
-        else if (tl_type_bytes(named->type) == tl_type_bytes(type))
+        else if (tl_type_bits(named->type) == tl_type_bits(type))
             fail(t, DIAG_ATOM_TYPE, s->range, atom, type_name(type), STR(""));
         else
             fail(t, DIAG_ATOM_OPERANDS, s->range, atom,
-                 str_format(t->model->memory, "%d", tl_type_bytes(named->type) * 8),
-                 str_format(t->model->memory, "%d", tl_type_bytes(type) * 8));
+                 str_format(t->model->memory, "%d", tl_type_bits(named->type)),
+                 str_format(t->model->memory, "%d", tl_type_bits(type)));
         return;
     }
     need_feature(t, found->feature, s->range, atom);
@@ -174,7 +171,7 @@ static void check_product(types *t, const model_step *step) {
                       type_name(left->type), type_name(right->type));
         return;
     }
-    if (left->type == TL_F32 || left->type == TL_I32) {
+    if (left->type == TL_F32 || left->type == TL_I32 || tl_is_packed(left->type)) {
         fail(t, DIAG_TYPE_OPERANDS, a->range, a->name, type_name(left->type), STR(""));
         return;
     }
@@ -197,7 +194,7 @@ static void check_compute(types *t, const model_step *step) {
     }
     check_mask_atom(t, step->statement);
     if (step->has_target && step->accumulates && t->target &&
-        is_byte(t->model->tiles[step->target.tile].type))
+        tl_is_narrow(t->model->tiles[step->target.tile].type))
         fail(t, DIAG_TYPE_BYTE_WAY, step->statement->range, step->target.name,
              type_name(t->model->tiles[step->target.tile].type), STR(""));
     if (c->is_async) {
@@ -209,7 +206,7 @@ static void check_compute(types *t, const model_step *step) {
         tl_type type = t->model->tiles[use->tile].type;
         bool is_summed = tl_reduces_by_sum(c->operation) && !c->operands[0].is_transposed &&
                          t->model->tiles[use->tile].allocation->allocate.layout.kind != TL_LINES;
-        if (is_byte(type) && !is_summed && t->target)
+        if (tl_is_narrow(type) && !is_summed && t->target)
             fail(t, DIAG_TYPE_BYTE_WAY, step->statement->range, use->name, type_name(type),
                  STR(""));
         if (t->model->tiles[use->tile].space != TL_SHARED) continue;
@@ -247,7 +244,11 @@ bool check_parameters(const tl_kernel *kernel, const gpu *target, diag_list *dia
     for (const tl_statement *s = kernel->body.first; s; s = s->next) {
         if (s->kind != TL_INPUT && s->kind != TL_OUTPUT) continue;
         check_declared_type(&t, s->parameter.type, s->range);
-        if (s->kind == TL_OUTPUT && is_byte(s->parameter.type) && s->parameter.type != TL_I8)
+        if (s->kind == TL_OUTPUT && tl_is_packed(s->parameter.type))
+            fail(&t, DIAG_TYPE_PACKED_OUTPUT, s->range, s->parameter.name,
+                 type_name(s->parameter.type), STR(""));
+        else if (s->kind == TL_OUTPUT && tl_is_narrow(s->parameter.type) &&
+                 s->parameter.type != TL_I8)
             need_feature(&t, GPU_FEATURE_fp8_mma, s->range, type_name(s->parameter.type));
     }
     return !t.failed;
@@ -261,7 +262,7 @@ bool rules_types(const model *m, const gpu *target, diag_list *diags) {
         need_feature(&t, GPU_FEATURE_early_launch, m->grid->range, STR("'early'"));
     for (int i = 0; i < m->tile_count; i++) {
         check_declared_type(&t, m->tiles[i].type, m->tiles[i].declared);
-        check_byte_tile(&t, &m->tiles[i]);
+        check_narrow_tile(&t, &m->tiles[i]);
         if (m->tiles[i].space == TL_SHARED && m->tiles[i].allocation->allocate.channel.length) {
             need_feature(&t, GPU_FEATURE_mbarrier, m->tiles[i].allocation->range, STR("mbarrier"));
         }

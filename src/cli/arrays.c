@@ -161,17 +161,17 @@ static int extent_of(const ftl_plan *plan, const ftl_plan_tensor *tensor, int32_
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static int lay_out(array *item, const ftl_plan_tensor *tensor, os_error *why) {
-    int64_t bytes = (int64_t)ftl_type_bytes(tensor->type), stride = 1;
-    int64_t unit = ROW_BYTES / bytes;
+    int64_t bits = (int64_t)ftl_type_bits(tensor->type), stride = 1;
+    int64_t unit = ROW_BYTES * 8 / bits;
     for (int32_t i = tensor->axis_count - 1; i >= 0; i--) {
         item->tensor.strides[i] = stride;
         int64_t extent = item->tensor.extents[i] ? item->tensor.extents[i] : 1;
         bool overflows =
-            __builtin_mul_overflow(stride, extent, &stride) || stride > TENSOR_BYTES_MAX / bytes;
+            __builtin_mul_overflow(stride, extent, &stride) || stride > TENSOR_BYTES_MAX * 8 / bits;
         if (overflows) return fail(why, EXIT_REJECTED, "'%s' is larger than 16 GiB", tensor->name);
         if (i == tensor->axis_count - 1) stride = (stride + unit - 1) / unit * unit;
     }
-    item->bytes = (size_t)(stride * bytes + ROW_BYTES);
+    item->bytes = (size_t)((stride * bits + 7) / 8 + ROW_BYTES);
     item->memory = aligned_alloc(256, (item->bytes + 255) / 256 * 256);
     if (!item->memory) return no_memory(why, tensor->name);
     memset(item->memory, 0xff, item->bytes); /* NaN in every format: what is not written shows */
@@ -183,7 +183,6 @@ static int lay_out(array *item, const ftl_plan_tensor *tensor, os_error *why) {
 static void copy_in(const array *item, convert_format format) {
     const ftl_tensor *tensor = &item->tensor;
     int64_t index[FTL_AXES_MAX] = {0}, count = item->file.count;
-    size_t bytes = convert_bytes(format);
     for (int64_t done = 0; done < count; done++) {
         int64_t from = 0, to = 0;
         for (int32_t i = 0; i < tensor->axis_count; i++) {
@@ -191,7 +190,7 @@ static void copy_in(const array *item, convert_format format) {
             to += index[i] * tensor->strides[i];
         }
         double value = npy_element(&item->file, from);
-        convert_store(format, &value, 1, item->memory + (size_t)to * bytes, 1);
+        convert_store(format, &value, 1, item->memory, to, 1);
         for (int32_t i = tensor->axis_count - 1; i >= 0 && ++index[i] == tensor->extents[i]; i--) {
             index[i] = 0;
         }
@@ -202,7 +201,7 @@ static void copy_in(const array *item, convert_format format) {
 static void draw(const array *item, ftl_type type) {
     convert_format format = buffer_format(type);
     uint64_t state = 88172645463325252u;
-    int64_t count = (int64_t)(item->bytes / convert_bytes(format));
+    int64_t count = (int64_t)(item->bytes * 8 / convert_bits(format));
     for (int64_t i = 0; i < count; i++) {
         double value = -6;
         for (int k = 0; k < 12; k++) {
@@ -210,7 +209,7 @@ static void draw(const array *item, ftl_type type) {
             value += (double)(state >> 11) / 9007199254740992.0;
         }
         value *= buffer_spread(type);
-        convert_store(format, &value, 1, item->memory + (size_t)i * convert_bytes(format), 1);
+        convert_store(format, &value, 1, item->memory, i, 1);
     }
 }
 
@@ -342,7 +341,9 @@ static npy_type npy_type_of(ftl_type type) {
     case FTL_F32:
     case FTL_E4M3:
     case FTL_E5M2: return NPY_F4;
-    case FTL_I8: return NPY_I1;
+    case FTL_I8:
+    case FTL_I4: return NPY_I1;
+    case FTL_U4: return NPY_U1;
     }
     return NPY_F4;
 }
@@ -351,7 +352,7 @@ static int write_one(const array *item, os_error *why) {
     const ftl_tensor *tensor = &item->tensor;
     npy_type type = npy_type_of(tensor->type);
     convert_format format = buffer_format(tensor->type);
-    size_t bytes = npy_type_bytes(type), element_bytes = convert_bytes(format);
+    size_t bytes = npy_type_bytes(type), element_bytes = convert_size(format, 1);
     int64_t rows = 1, length = tensor->axis_count ? tensor->extents[tensor->axis_count - 1] : 1;
     for (int32_t i = 0; i + 1 < tensor->axis_count; i++) rows *= tensor->extents[i];
     unsigned char *dense = malloc((size_t)(rows * length) * bytes + 1);
@@ -365,7 +366,7 @@ static int write_one(const array *item, os_error *why) {
                 memcpy(to, from, bytes);
             } else {
                 double value;
-                convert_load(format, from, 1, 1, &value);
+                convert_load(format, from, 0, 1, 1, &value);
                 float single = (float)value;
                 memcpy(to, &single, sizeof single);
             }

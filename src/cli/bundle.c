@@ -328,23 +328,24 @@ static void add_embedded(text_buffer *out, const char *name) {
 }
 
 static void add_types(text_buffer *out) {
-    text_add_z(out,
-               "/* --- element types "
-               "---------------------------------------------------------------------------- "
-               "*/\n\n"
-               "static const struct {\n    const char *name;\n    size_t bytes;\n    int map;\n"
-               "} bundle_types[] = {\n");
+    text_add_z(out, "/* --- element types "
+                    "---------------------------------------------------------------------------- "
+                    "*/\n\n"
+                    "static const struct {\n    const char *name;\n    size_t bits;\n    int map;\n"
+                    "} bundle_types[] = {\n");
     int last = 0;
     for (const plan_word *w = plan_types; w->name; w++) last = w->value > last ? w->value : last;
     for (int type = 0; type <= last; type++) {
         text_format(out, "    {\"%s\", %d, %d},\n", ftl_type_name((ftl_type)type),
-                    (int)ftl_type_bytes((ftl_type)type), plan_map_type((ftl_type)type));
+                    (int)ftl_type_bits((ftl_type)type), plan_map_type((ftl_type)type));
     }
     text_add_z(out, "};\n\n"
                     "static const char *ftl_type_name(ftl_type type) {\n"
                     "    return bundle_types[type].name;\n}\n\n"
+                    "static size_t ftl_type_bits(ftl_type type) {\n"
+                    "    return bundle_types[type].bits;\n}\n\n"
                     "static size_t ftl_type_bytes(ftl_type type) {\n"
-                    "    return bundle_types[type].bytes;\n}\n\n"
+                    "    return (ftl_type_bits(type) + 7) / 8;\n}\n\n"
                     "static int plan_map_type(ftl_type type) {\n"
                     "    return bundle_types[type].map;\n}\n\n");
 }

@@ -11,8 +11,9 @@ static const struct {
     const char *name;
     size_t bytes;
 } types[] = {
-    [NPY_F2] = {"f2", 2}, [NPY_F4] = {"f4", 4}, [NPY_F8] = {"f8", 8}, [NPY_I1] = {"i1", 1},
-    [NPY_I4] = {"i4", 4}, [NPY_I8] = {"i8", 8}, [NPY_U2] = {"u2", 2},
+    [NPY_F2] = {"f2", 2}, [NPY_F4] = {"f4", 4}, [NPY_F8] = {"f8", 8},
+    [NPY_I1] = {"i1", 1}, [NPY_I4] = {"i4", 4}, [NPY_I8] = {"i8", 8},
+    [NPY_U1] = {"u1", 1}, [NPY_U2] = {"u2", 2}, [NPY_B1] = {"b1", 1},
 };
 enum { TYPE_COUNT = sizeof types / sizeof *types };
 static const size_t FILE_BYTES_MAX = (size_t)1 << 34;
@@ -99,7 +100,8 @@ static bool read_array(const char *path, npy_array *out, os_error *why) {
     if (header_bytes > length - start) return fail(why, path, "is cut off");
     str header = {out->file.data + start, header_bytes};
     if (!read_type(header, &out->type)) {
-        return fail(why, path, "must hold little-endian f2, f4, f8, i4, i8 or u2 (bits of bf16)");
+        return fail(why, path,
+                    "must hold little-endian f2, f4, f8, i1, i4, i8, u1, b1 or u2 (bits of bf16)");
     }
     if (!read_shape(header, out)) return fail(why, path, "has no readable shape of up to 8 axes");
     str order = value_of(header, "fortran_order");
@@ -142,6 +144,8 @@ double npy_element(const npy_array *array, int64_t offset) {
     case NPY_F4: memcpy(&single, at, 4); return (double)single;
     case NPY_F8: memcpy(&real, at, 8); return real;
     case NPY_I1: return (double)(int8_t)*at;
+    case NPY_U1:
+    case NPY_B1: return (double)*at;
     case NPY_I4: memcpy(&integer, at, 4); return integer;
     case NPY_I8: memcpy(&wide, at, 8); return (double)wide;
     }

@@ -1,6 +1,7 @@
 /* NumPy's .npy files: versions 1 to 3, C and Fortran order, little-endian.
  *
- * Element types: f2, f4, f8, i1, i4, i8, and u2 (the bits of a bf16, which NumPy has no type for).
+ * Element types: f2, f4, f8, i1, i4, i8, u1, b1, and u2 (the bits of a bf16, which NumPy has no
+ * type for).
  */
 #ifndef FLASHTL_CLI_NPY_H
 #define FLASHTL_CLI_NPY_H
@@ -8,7 +9,17 @@
 #include "base/os.h"
 #include "flashtl/plan.h"
 
-typedef enum npy_type { NPY_F2, NPY_F4, NPY_F8, NPY_I1, NPY_I4, NPY_I8, NPY_U2 } npy_type;
+typedef enum npy_type {
+    NPY_F2,
+    NPY_F4,
+    NPY_F8,
+    NPY_I1,
+    NPY_I4,
+    NPY_I8,
+    NPY_U1,
+    NPY_U2,
+    NPY_B1
+} npy_type;
 
 typedef struct npy_array {
     npy_type type;

@@ -1,5 +1,6 @@
 #include "cli/request.h"
 #include "base/number.h"
+#include "plan/fields.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,15 +68,14 @@ static int read_text(cli *c, cli_request *r) {
 }
 
 /* A type that products alone take: NULL where another one is wanted. */
-static const char *byte_type(const char *wanted) {
-    static const ftl_type types[] = {FTL_E4M3, FTL_E5M2, FTL_I8};
-    for (size_t i = 0; wanted && i < sizeof types / sizeof *types; i++)
-        if (strcmp(ftl_type_name(types[i]), wanted) == 0) return wanted;
+static const char *narrow_type(const char *wanted) {
+    for (const plan_word *w = plan_types; wanted && w->name; w++)
+        if (ftl_type_bits((ftl_type)w->value) <= 8 && strcmp(w->name, wanted) == 0) return wanted;
     return NULL;
 }
 
-/* The text with the types of --type in it, and with that of --dtype where it has 8 bits: operands
- * have it then, and all else that is open is f16.
+/* The text with the types of --type in it, and with that of --dtype where it has 8 bits or 4:
+ * operands have it then, and all else that is open is f16.
  */
 static int read_types(cli *c, cli_request *r) {
     ftl_pin types[CLI_LIST_MAX + 1];
@@ -91,7 +91,7 @@ static int read_types(cli *c, cli_request *r) {
             (ftl_pin){keep(r, "%.*s", STR_ARGS(name)), keep(r, "%.*s", STR_ARGS(value))};
         r->settings[r->setting_count++] = c->options.type.items[i];
     }
-    const char *every = byte_type(c->options.dtype);
+    const char *every = narrow_type(c->options.dtype);
     if (every && r->setting_count < REQUEST_SETTINGS_MAX) {
         types[count++] = (ftl_pin){FTL_EVERY_OPERAND, every};
         r->settings[r->setting_count++] = every;
@@ -113,10 +113,11 @@ static int read_dtype(cli *c, cli_request *r, bool has_text) {
         r->options.dtype = types[i];
         return EXIT_DONE;
     }
-    if (!wanted || (has_text && byte_type(wanted))) return EXIT_DONE;
-    if (byte_type(wanted))
+    if (!wanted || (has_text && narrow_type(wanted))) return EXIT_DONE;
+    if (narrow_type(wanted))
         return cli_say(EXIT_USAGE, "'--dtype %s' chooses for a sketch, and none is given", wanted);
-    return cli_say(EXIT_USAGE, "'--dtype' is f16, bf16, f32, e4m3, e5m2 or i8; found '%s'", wanted);
+    return cli_say(EXIT_USAGE, "'--dtype' is f16, bf16, f32, e4m3, e5m2, i8, i4 or u4; found '%s'",
+                   wanted);
 }
 
 static void add_pin(cli_request *r, const char *name, const char *value) {

@@ -99,10 +99,10 @@ bool compile_is_pin_list(const ftl_pin *items, int32_t count) {
 
 tl_type compile_type(ftl_type type) {
     switch (type) {
-#define TYPE(id, spelling, bytes, doc)                                                             \
+#define TYPE(id, spelling, number, bits, kind, doc)                                                \
     case FTL_##id:                                                                                 \
         return TL_##id;
-#include "tl/types.def"
+#include "base/types.def"
 #undef TYPE
     }
     return TL_OPEN;

@@ -102,26 +102,27 @@ static const ftl_tensor *find_tensor(const ftl_arguments *arguments, const char 
  * without gaps can be asked to be written whole.
  */
 static emulate_buffer buffer_of(const ftl_plan_tensor *of, const ftl_tensor *t, int64_t *offset) {
-    int64_t below = 0, above = 1, element = (int64_t)ftl_type_bytes(of->type), count = 1;
+    int64_t below = 0, above = 1, bits = (int64_t)ftl_type_bits(of->type), count = 1;
     for (int32_t i = 0; i < t->axis_count; i++) {
         count *= t->extents[i];
         int64_t reach = (t->extents[i] - 1) * t->strides[i];
         if (t->extents[i] > 0 && reach < 0) below += reach;
         else if (t->extents[i] > 0) above += reach;
     }
-    *offset = -below * element;
+    below = below * bits / 8, above = (above * bits + 7) / 8;
+    *offset = -below;
     bool is_output = of->role == FTL_OUTPUT;
-    char *first = (char *)(uintptr_t)t->address + below * element;
+    char *first = (char *)(uintptr_t)t->address + below;
     return (emulate_buffer){.name = str_from(of->name),
                             .data = count ? first : NULL,
-                            .bytes = count ? (size_t)((above - below) * element) : 0,
+                            .bytes = count ? (size_t)(above - below) : 0,
                             .readable = true,
                             .writable = of->role != FTL_INPUT,
                             .output = is_output,
-                            .whole =
-                                is_output && !of->is_sum && !of->is_kept && count == above - below,
+                            .whole = is_output && !of->is_sum && !of->is_kept &&
+                                     count * bits == 8 * (above - below),
                             .once = is_output,
-                            .element_bytes = (uint32_t)element};
+                            .element_bytes = (uint32_t)ftl_type_bytes(of->type)};
 }
 
 static emulate_tile *tiles_of(const ftl_plan *plan, arena *memory) {

@@ -13,9 +13,9 @@ typedef struct interpret_arguments {
     LIST(interpret_scalar) scalars;
 } interpret_arguments;
 
-/* Extents count elements, and the bytes from the lowest to the highest one fit an address. */
+/* Extents count elements, and the bits from the lowest to the highest one fit an address. */
 static bool is_addressable(const ftl_tensor *t) {
-    int64_t bytes = (int64_t)ftl_type_bytes(t->type), above = bytes, below = 0;
+    int64_t bits = (int64_t)ftl_type_bits(t->type), above = bits, below = 0;
     bool has_elements = true;
     for (int32_t k = 0; k < t->axis_count; k++) {
         if (t->extents[k] < 0) return false;
@@ -24,12 +24,13 @@ static bool is_addressable(const ftl_tensor *t) {
     for (int32_t k = 0; has_elements && k < t->axis_count; k++) {
         int64_t reach;
         bool overflows = __builtin_mul_overflow(t->extents[k] - 1, t->strides[k], &reach) ||
-                         __builtin_mul_overflow(reach, bytes, &reach) ||
+                         __builtin_mul_overflow(reach, bits, &reach) ||
                          (reach < 0 ? __builtin_add_overflow(below, reach, &below)
                                     : __builtin_add_overflow(above, reach, &above));
         if (overflows) return false;
     }
     uint64_t end;
+    above = (above + 7) / 8, below = (below - 7) / 8;
     return !has_elements || !(__builtin_add_overflow(t->address, (uint64_t)above, &end) ||
                               (uint64_t)0 - (uint64_t)below > t->address);
 }
@@ -171,7 +172,7 @@ static ftl_status make_workspace(ftl_context *context, interpret_arguments *a,
         t.extents[i] = value.integer;
         t.strides[i] = value.integer ? count / value.integer : 1;
     }
-    t.data = arena_alloc_array(&context->memory, (size_t)count + 1, convert_bytes(t.format), 16);
+    t.data = arena_alloc_array(&context->memory, (size_t)count + 1, convert_size(t.format, 1), 16);
     list_push(&context->memory, &a->tensors, t);
     return FTL_OK;
 }

@@ -101,13 +101,17 @@ static ftl_status judge_one(ftl_context *context, const tl_program *program, con
     str name = str_from(pin->name);
     nearest near = {.wanted = name};
     bool is_type = false;
-    for (int type = TL_OPEN + 1; type <= TL_I32; type++)
+    text_buffer types;
+    text_init_in(&types, &context->memory);
+    for (int type = TL_OPEN + 1; type <= TL_I32; type++) {
         is_type |= str_is(str_from(pin->value), tl_type_name((tl_type)type));
+        const char *before = type == TL_OPEN + 1 ? "" : type == TL_I32 ? " and " : ", ";
+        text_format(&types, "%s%s", before, tl_type_name((tl_type)type));
+    }
     if (!is_type)
-        return ftl_context_fail(
-            context, FTL_INVALID_ARGUMENT,
-            "'%.40s' is no element type; there are f16, bf16, f32, e4m3, e5m2, i8 and i32",
-            pin->value);
+        return ftl_context_fail(context, FTL_INVALID_ARGUMENT,
+                                "'%.40s' is no element type; there are %.*s", pin->value,
+                                (int)types.length, types.data);
     if (is_every(pin)) return judge_every(context, program, pin->value);
     bool is_found = false;
     for (const tl_kernel *k = program->first; k; k = k->next)

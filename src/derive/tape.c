@@ -154,8 +154,8 @@ str tape_free_name(const tape *t, const char *wanted) {
 }
 
 bool tape_is_number(const tl_statement *s) {
-    bool is_whole =
-        s->kind == TL_INPUT && (s->parameter.type == TL_I32 || s->parameter.type == TL_I8);
+    bool is_whole = s->kind == TL_INPUT &&
+                    (s->parameter.type == TL_I32 || tl_is_narrow_whole(s->parameter.type));
     return s->kind == TL_INPUT && s->parameter.axes.count && !is_whole;
 }
 

@@ -210,6 +210,49 @@ template <int COUNT> __device__ __forceinline__ void ftl_quads_most(unsigned (&t
     }
 }
 
+// Eight elements of 4 bits: each byte's two codes come to both halves of a word, become the last bits of 1024, and 16
+// times as many of it, and lose that again. EXCESS is added to the codes: 8 to those of a sign, with its bit turned.
+template <int EXCESS> __device__ __forceinline__ void ftl_eight_codes_f16(unsigned (&wide)[4], unsigned codes) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
+        const unsigned both = __byte_perm(codes, 0, 0x4040 + 0x101 * i) & 0x00f0000fu;
+        asm("fma.rn.f16x2 %0, %1, %2, %3;"
+            : "=r"(wide[i])
+            : "r"(both ^ (0x64006400u + EXCESS * 0x00100001u)), "r"(0x2c003c00u),
+              "r"(EXCESS ? 0xd480e408u : 0xd400e400u));
+    }
+}
+
+// Thirty-two elements of 4 bits as four units of eight.
+__device__ __forceinline__ void ftl_widen_i4_f16(unsigned (&wide)[4][4], const unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) ftl_eight_codes_f16<8>(wide[i], unit[i]);
+}
+
+// Thirty-two elements of 4 bits as four units of eight.
+__device__ __forceinline__ void ftl_widen_u4_f16(unsigned (&wide)[4][4], const unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) ftl_eight_codes_f16<0>(wide[i], unit[i]);
+}
+
+// The same, of 128, which leaves room for one code.
+template <int EXCESS> __device__ __forceinline__ void ftl_eight_codes_bf16(unsigned (&wide)[4], unsigned codes) {
+    const unsigned odd = codes >> 4;
+    FTL_UNROLL for (int i = 0; i < 4; i++) {
+        const unsigned both = __byte_perm(codes, odd, 0x4400 + 0x1111 * i) & 0x000f000fu;
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+            : "=r"(wide[i])
+            : "r"(both ^ (0x43004300u + EXCESS * 0x00010001u)), "r"(0x3f803f80u), "r"(EXCESS ? 0xc308c308u : 0xc300c300u));
+    }
+}
+
+// Thirty-two elements of 4 bits as four units of eight.
+__device__ __forceinline__ void ftl_widen_i4_bf16(unsigned (&wide)[4][4], const unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) ftl_eight_codes_bf16<8>(wide[i], unit[i]);
+}
+
+// Thirty-two elements of 4 bits as four units of eight.
+__device__ __forceinline__ void ftl_widen_u4_bf16(unsigned (&wide)[4][4], const unsigned (&unit)[4]) {
+    FTL_UNROLL for (int i = 0; i < 4; i++) ftl_eight_codes_bf16<0>(wide[i], unit[i]);
+}
+
 // Sixteen elements of 8 bits as two units of eight.
 __device__ __forceinline__ void ftl_widen_e4m3_f16(unsigned (&low)[4], unsigned (&high)[4], const unsigned (&unit)[4]) {
     FTL_UNROLL for (int i = 0; i < 2; i++) {

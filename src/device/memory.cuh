@@ -273,6 +273,19 @@ __device__ __forceinline__ float ftl_load_global_i8(const unsigned char *source)
     return (float)(signed char)ftl_load_global_1(source);
 }
 
+// An element of 4 bits, of which two share a byte; counted from the tensor's first one.
+__device__ __forceinline__ unsigned ftl_load_global_code(const unsigned char *tensor, long long element) {
+    return ftl_load_global_1(tensor + (element >> 1)) >> (element & 1) * 4 & 15;
+}
+
+__device__ __forceinline__ float ftl_load_global_u4(const unsigned char *tensor, long long element) {
+    return (float)ftl_load_global_code(tensor, element);
+}
+
+__device__ __forceinline__ float ftl_load_global_i4(const unsigned char *tensor, long long element) {
+    return (float)((int)(ftl_load_global_code(tensor, element) ^ 8) - 8);
+}
+
 // The lowest byte of a word.
 __device__ __forceinline__ void ftl_store_global_1(void *target, unsigned word) {
     asm volatile("st.global.u8 [%0], %1;" ::"l"(target), "r"(word) : "memory");

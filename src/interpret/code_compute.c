@@ -34,7 +34,7 @@ static bool is_permuted(const code_executor *e, const tl_expr *name) {
 static bool may_reorder(const tl_operand *right) {
     const tl_expr *name = right->value;
     const tl_statement *a = name->space == TL_SHARED ? name->symbol->shared.allocation : NULL;
-    return a && tl_type_bytes(a->allocate.type) == 1 && tl_lies_across(right, true, a);
+    return a && tl_is_narrow(a->allocate.type) && tl_lies_across(right, true, a);
 }
 
 static bool check_product_layouts(code_executor *e, const tl_compute *c) {

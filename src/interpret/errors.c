@@ -130,7 +130,7 @@ struct errors_past **errors_past_of(machine *m) {
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static bool is_narrow(convert_format format) {
-    return convert_bytes(format) <= 2;
+    return convert_bits(format) <= 16;
 }
 
 /* What was passed on from kernel to kernel is in its declared type, whatever holds it here. */

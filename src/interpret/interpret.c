@@ -6,10 +6,10 @@
 
 convert_format interpret_format(tl_type type) {
     switch (type) {
-#define TYPE(id, spelling, bytes, doc)                                                             \
+#define TYPE(id, spelling, number, bits, kind, doc)                                                \
     case TL_##id:                                                                                  \
         return CONVERT_##id;
-#include "tl/types.def"
+#include "base/types.def"
 #undef TYPE
     case TL_OPEN: break;
     }
@@ -105,7 +105,7 @@ static void take_tensor(machine *m, tl_symbol *symbol) {
     bool is_stored_exactly = m->is_exact || type == TL_OPEN;
     t->rounding = is_stored_exactly ? CONVERT_F64 : interpret_format(type);
     t->least = -(double)INFINITY, t->most = (double)INFINITY;
-    if (type == TL_E4M3 || type == TL_E5M2 || type == TL_I8) {
+    if (tl_is_narrow(type)) {
         t->least = convert_round(interpret_format(type), -DBL_MAX);
         t->most = convert_round(interpret_format(type), DBL_MAX);
     }

@@ -79,10 +79,6 @@ static bool clip(machine *m, machine_tensor *t, const lanes *at, int width, int 
     return *first < *end;
 }
 
-static void *address(const machine_tensor *t, int64_t offset) {
-    return (char *)t->memory.data + offset * (int64_t)convert_bytes(t->memory.format);
-}
-
 /* In which order a workspace has an axis no kernel can see: all of them say the same. */
 static bool is_permuted(const machine_tensor *t) {
     return tl_is_permuted(t->symbol) && !t->symbol->is_workspace;
@@ -108,7 +104,7 @@ static void read_run(machine *m, machine_tensor *t, const lanes *at, int ramp, i
         offset += (whole(at[k].value) + (k == ramp ? first : 0)) * t->memory.strides[k];
     }
     int64_t stride = ramp >= 0 ? t->memory.strides[ramp] : 0;
-    convert_load(t->memory.format, address(t, offset), (ptrdiff_t)stride, (size_t)(end - first),
+    convert_load(t->memory.format, t->memory.data, offset, (ptrdiff_t)stride, (size_t)(end - first),
                  out + first);
 }
 
@@ -143,7 +139,7 @@ static bool read_parameter(machine *m, const tl_symbol *symbol, const lanes *at,
         out[i] = 0;
         if (active && !active[i]) continue;
         if (!locate(m, t, at, i, &offset, &element, range)) continue;
-        convert_load(t->memory.format, address(t, offset), 0, 1, &out[i]);
+        convert_load(t->memory.format, t->memory.data, offset, 0, 1, &out[i]);
     }
     return true;
 }
@@ -164,16 +160,15 @@ static void note_writer(machine *m, machine_tensor *t, int64_t element, bool acc
 
 static void write_element(machine *m, machine_tensor *t, int64_t offset, double value,
                           bool accumulates) {
-    void *to = address(t, offset);
     if (accumulates) {
         double old;
-        convert_load(t->memory.format, to, 0, 1, &old);
+        convert_load(t->memory.format, t->memory.data, offset, 0, 1, &old);
         value += old;
     }
     value = convert_round(t->rounding, value);
     if (value > t->most) value = t->most;
     if (value < t->least) value = t->least;
-    convert_store(t->memory.format, &value, 1, to, 0);
+    convert_store(t->memory.format, &value, 1, t->memory.data, offset, 0);
     (void)m;
 }
 

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-enum { MATRIX = 8, ELEMENT_BYTES = 2 }; /* of ldmatrix */
+enum { MATRIX = 8, ELEMENT_BYTES = 2, ELEMENT_BITS = 16 }; /* of ldmatrix */
 
 static int log2_exact(int value) {
     return __builtin_ctz((unsigned)value);
@@ -57,8 +57,8 @@ static void set_tile(access_threads *t, const shared_layout *tile) {
 /* --- registers and shared --------------------------------------------------------------------- */
 
 static line_byte in_tile(const shared_layout *tile, layout_point p) {
-    return tile->by_columns ? (line_byte){p.column, p.row * tile->element_bytes}
-                            : (line_byte){p.row, p.column * tile->element_bytes};
+    return tile->by_columns ? (line_byte){p.column, p.row * tile->element_bits / 8}
+                            : (line_byte){p.row, p.column * tile->element_bits / 8};
 }
 
 static layout_axis line_axis(const shared_layout *tile) {
@@ -69,10 +69,11 @@ static layout_axis contiguous_axis(const shared_layout *tile) {
     return tile->by_columns ? LAYOUT_ROWS : LAYOUT_COLUMNS;
 }
 
-static bitmatrix scaled(const bitmatrix *map, int factor) {
-    int shift = log2_exact(factor);
+/* Elements to bytes; of 4 bits a lane's own first element is an even one. */
+static bitmatrix in_bytes(const bitmatrix *map, int element_bits) {
+    int shift = log2_exact(element_bits);
     bitmatrix out = bitmatrix_zero(map->in_bits, map->out_bits + shift);
-    for (int i = 0; i < map->in_bits; i++) out.columns[i] = map->columns[i] << shift;
+    for (int i = 0; i < map->in_bits; i++) out.columns[i] = map->columns[i] << shift >> 3;
     return out;
 }
 
@@ -110,7 +111,7 @@ layout_fit access_copy_make(const layout *registers, const shared_layout *tile, 
     set_tile(t, tile);
     t->lane_line = layout_lane_map(registers, line_axis(tile));
     bitmatrix byte = layout_lane_map(registers, contiguous_axis(tile));
-    t->lane_byte = scaled(&byte, tile->element_bytes);
+    t->lane_byte = in_bytes(&byte, tile->element_bits);
     int divisor = 1;
     for (int i = 0; i < 2; i++) {
         line_byte step = in_tile(tile, registers->spread[i].step);
@@ -119,11 +120,11 @@ layout_fit access_copy_make(const layout *registers, const shared_layout *tile, 
         divisor *= count;
     }
     t->warps = divisor;
-    out->bytes = layout_vector_bytes(registers, contiguous_axis(tile), tile->element_bytes,
+    out->bytes = layout_vector_bytes(registers, contiguous_axis(tile), tile->element_bits,
                                      SHARED_UNIT_BYTES);
     if (out->bytes > max_bytes) out->bytes = max_bytes;
-    if (out->bytes < tile->element_bytes) return (layout_fit){LAYOUT_BAD_BYTES, max_bytes, 0};
-    out->elements = out->bytes / tile->element_bytes;
+    if (8 * out->bytes < tile->element_bits) return (layout_fit){LAYOUT_BAD_BYTES, max_bytes, 0};
+    out->elements = 8 * out->bytes / tile->element_bits;
     out->count = layout_elements(registers) / out->elements;
     if (has_carry(out)) return (layout_fit){LAYOUT_BAD_CARRY, tile->swizzle_bytes, 0};
     return fits();
@@ -181,7 +182,7 @@ static void set_variants(access_operand *o) {
 /* Two bytes as one element of 16 bits. */
 static shared_layout in_pairs(const shared_layout *tile) {
     shared_layout pairs = *tile;
-    pairs.element_bytes = ELEMENT_BYTES;
+    pairs.element_bits = ELEMENT_BITS;
     if (tile->by_columns) pairs.rows /= 2;
     else pairs.columns /= 2;
     return pairs;
@@ -191,14 +192,14 @@ layout_fit access_operand_make(const access_operand_request *request, const shar
                                access_operand *out) {
     const access_operand_request *r = request;
     shared_layout pairs = in_pairs(tile);
-    if (tile->element_bytes == 1) tile = &pairs;
+    if (tile->element_bits == 8) tile = &pairs;
     *out = (access_operand){.tile = *tile,
                             .right = r->right,
                             .contracted_is_rows = r->contracted_is_rows,
                             .in_order = r->in_order};
     out->transposed = r->contracted_is_rows != tile->by_columns;
-    if (tile->element_bytes != ELEMENT_BYTES) {
-        return (layout_fit){LAYOUT_BAD_BYTES, tile->element_bytes, ELEMENT_BYTES};
+    if (tile->element_bits != ELEMENT_BITS) {
+        return (layout_fit){LAYOUT_BAD_BYTES, tile->element_bits / 8, ELEMENT_BYTES};
     }
     int mn = r->contracted_is_rows ? tile->columns : tile->rows;
     int k = r->contracted_is_rows ? tile->rows : tile->columns;

@@ -8,7 +8,7 @@ static unsigned swizzle_mode(int bytes) {
 
 layout_fit descriptor_make(const shared_layout *tile, bool contracted_is_rows, descriptor *out) {
     *out = (descriptor){.tile = *tile};
-    int bytes = tile->element_bytes, swizzle = tile->swizzle_bytes;
+    int bytes = tile->element_bits / 8, swizzle = tile->swizzle_bytes;
     if (bytes != 1 && bytes != 2) return (layout_fit){LAYOUT_BAD_BYTES, bytes, 2};
     if (swizzle == SHARED_UNIT_BYTES || tile->pitch_bytes != swizzle) {
         return (layout_fit){LAYOUT_BAD_BYTES, tile->pitch_bytes, swizzle};
@@ -55,7 +55,7 @@ static int swizzled(const descriptor *d, int byte) {
  */
 static int descriptor_hardware_byte(const descriptor *d, int low_step, int mn, int k) {
     int byte = low_step * DESCRIPTOR_UNIT_BYTES, swizzle = d->tile.swizzle_bytes;
-    int bytes = d->tile.element_bytes;
+    int bytes = d->tile.element_bits / 8;
     if (d->transposed) {
         int width = swizzle / bytes;
         byte += mn / width * d->leading_bytes + mn % width * bytes;

@@ -71,7 +71,7 @@ static const int PIECE_ACROSS[] = {
 /* Pieces of 16 columns; NULL: pieces of 8. */
 static const int *wide_piece(const layout_request *r, bool accumulator) {
     if (accumulator) return r->permuted ? PIECE_ACROSS : NULL;
-    if (r->element_bytes != 1) return NULL;
+    if (r->element_bits != 8) return NULL;
     return r->permuted ? PIECE_PERMUTED : PIECE_16_BY_16;
 }
 
@@ -96,7 +96,7 @@ static layout_fit make_left(const layout_request *r, bool accumulator, layout *o
 }
 
 static layout_fit make_right(const layout_request *r, layout *out) {
-    int unit = r->element_bytes == 1 ? 16 : 8;
+    int unit = r->element_bits == 8 ? 16 : 8;
     if (out->rows % unit) return misfit(LAYOUT_BAD_ROWS, out->rows, unit);
     if (out->columns % (8 * r->warps_across)) {
         return misfit(LAYOUT_BAD_COLUMNS, out->columns, 8 * r->warps_across);
@@ -140,10 +140,10 @@ static void spread_rows(const layout_request *r, int pass_rows, layout *out) {
 }
 
 static layout_fit make_lines(const layout_request *r, layout *out) {
-    if (r->element_bytes != 1 && r->element_bytes != 2 && r->element_bytes != 4) {
-        return misfit(LAYOUT_BAD_BYTES, r->element_bytes, 2);
-    }
-    int vector = 16 / r->element_bytes;
+    int bits = r->element_bits;
+    if (bits != 4 && bits != 8 && bits != 16 && bits != 32)
+        return misfit(LAYOUT_BAD_BYTES, bits / 8, 2);
+    int vector = 128 / bits;
     if (out->columns % vector) return misfit(LAYOUT_BAD_COLUMNS, out->columns, vector);
     int chunks = out->columns / vector, along = chunks & -chunks;
     if (along > LAYOUT_LANES) along = LAYOUT_LANES;
@@ -258,8 +258,8 @@ int layout_elements(const layout *l) {
     return elements;
 }
 
-int layout_registers(const layout *l, int element_bytes) {
-    return divide_up(layout_elements(l) * element_bytes, 4);
+int layout_registers(const layout *l, int element_bits) {
+    return divide_up(layout_elements(l) * element_bits, 32);
 }
 
 layout_pieces layout_pieces_of(const layout *l) {
@@ -452,10 +452,10 @@ static bool is_run(const layout *l, layout_axis axis, int run) {
     return true;
 }
 
-int layout_vector_bytes(const layout *l, layout_axis axis, int element_bytes, int alignment_bytes) {
+int layout_vector_bytes(const layout *l, layout_axis axis, int element_bits, int alignment_bytes) {
     int width = 16;
-    while (width > element_bytes &&
-           (alignment_bytes % width || !is_run(l, axis, width / element_bytes))) {
+    while (8 * width > element_bits && width > 1 &&
+           (alignment_bytes % width || !is_run(l, axis, 8 * width / element_bits))) {
         width /= 2;
     }
     return width;

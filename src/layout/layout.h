@@ -89,7 +89,7 @@ typedef struct layout_request {
     int warps_down;    /* warps on the rows of the product: each owns consecutive rows */
     int warps_across;  /* warps on its columns; neighbouring warps lie across */
     bool transposed;   /* mma_A: the tile is (k, m) instead of (m, k); mma_B: (n, k), not (k, n) */
-    int element_bytes; /* lines: 1, 2 or 4; mma_A, mma_B: 1 has pieces of its own */
+    int element_bits;  /* lines: 4, 8, 16 or 32; mma_A, mma_B: 8 has pieces of its own */
     bool
         permuted; /* mma_A of 8 bits: as mma_C has it; mma_C: of a right operand that lies across */
     bool warp_rows; /* lines: each warp takes consecutive rows, not every n-th group of rows */
@@ -119,8 +119,8 @@ layout layout_vector(const layout *of, layout_axis axis);
 /* "partial ..." of a vector. */
 layout layout_partial(const layout *vector);
 
-int layout_elements(const layout *l);                     /* per thread */
-int layout_registers(const layout *l, int element_bytes); /* 32-bit registers per thread */
+int layout_elements(const layout *l);                    /* per thread */
+int layout_registers(const layout *l, int element_bits); /* 32-bit registers per thread */
 int layout_warps(const layout *l);
 
 /* A thread's elements of mma_A, mma_C and lines in order: pieces of 'elements', 'across' of them
@@ -166,6 +166,6 @@ bool layout_equal(const layout *a, const layout *b);
  * are runs that are contiguous along 'axis' (LAYOUT_COLUMNS: row-major memory) and aligned to
  * their own width, given that a line of the memory starts at multiples of 'alignment_bytes'.
  */
-int layout_vector_bytes(const layout *l, layout_axis axis, int element_bytes, int alignment_bytes);
+int layout_vector_bytes(const layout *l, layout_axis axis, int element_bits, int alignment_bytes);
 
 #endif

@@ -63,7 +63,7 @@ static reshape_kind classify(const layout *from, const layout *to, int *source) 
     return kind;
 }
 
-reshape reshape_plan(arena *memory, const layout *from, const layout *to, int element_bytes) {
+reshape reshape_plan(arena *memory, const layout *from, const layout *to, int element_bits) {
     reshape plan = {.kind = RESHAPE_NONE, .elements = layout_elements(to)};
     if (from->rows != to->rows || from->columns != to->columns ||
         layout_warps(from) != layout_warps(to) || (to->partial && !from->partial)) {
@@ -86,7 +86,7 @@ reshape reshape_plan(arena *memory, const layout *from, const layout *to, int el
     }
     if (plan.kind == RESHAPE_FREE || plan.kind == RESHAPE_REGISTERS) return plan;
     plan.source = NULL;
-    if (plan.kind == RESHAPE_LANES) plan.shuffles = layout_registers(to, element_bytes);
-    if (plan.kind == RESHAPE_SHARED) plan.shared_bytes = to->rows * to->columns * element_bytes;
+    if (plan.kind == RESHAPE_LANES) plan.shuffles = layout_registers(to, element_bits);
+    if (plan.kind == RESHAPE_SHARED) plan.shared_bytes = to->rows * to->columns * element_bits / 8;
     return plan;
 }

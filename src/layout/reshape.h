@@ -25,7 +25,7 @@ typedef struct reshape {
 } reshape;
 
 /* 'source' lives in the arena. */
-reshape reshape_plan(arena *memory, const layout *from, const layout *to, int element_bytes);
+reshape reshape_plan(arena *memory, const layout *from, const layout *to, int element_bits);
 
 /* Where target's (warp, lane, element) comes from; the thread itself where it holds the value.
  * False when the place is outside the tile.

@@ -18,7 +18,7 @@
 enum { SHARED_UNIT_BYTES = 16, SHARED_SWIZZLE_MAX = 128 };
 
 typedef struct shared_layout {
-    int rows, columns, element_bytes;
+    int rows, columns, element_bits;
     int pitch_bytes;   /* in panels: of a panel's lines, which is swizzle_bytes */
     int swizzle_bytes; /* 16 (none), 32, 64 or 128 */
     bool by_columns;
@@ -28,11 +28,11 @@ typedef struct shared_layout {
 /* swizzle_bytes 0 means 16. The pitch is a line's bytes plus 'padding_bytes'; it must be a multiple
  * of 16 and of the swizzle.
  */
-layout_fit shared_make(int rows, int columns, int element_bytes, int swizzle_bytes, bool by_columns,
+layout_fit shared_make(int rows, int columns, int element_bits, int swizzle_bytes, bool by_columns,
                        int padding_bytes, shared_layout *out);
 
 /* The same in panels of swizzle_bytes, at least 32; lines are multiples of 16 bytes. */
-layout_fit shared_make_panels(int rows, int columns, int element_bytes, int swizzle_bytes,
+layout_fit shared_make_panels(int rows, int columns, int element_bits, int swizzle_bytes,
                               bool by_columns, shared_layout *out);
 
 int shared_lines(const shared_layout *l);

@@ -30,7 +30,7 @@ static layout_fit make(const model *m, int tile, const tl_layout *said, int deep
                                         [TL_MMA_B] = LAYOUT_MMA_B,
                                         [TL_MMA_C] = LAYOUT_MMA_C,
                                         [TL_LINES] = LAYOUT_LINES};
-    int count = t->axis_count, bytes = tl_type_bytes(t->type);
+    int count = t->axis_count, bits = tl_type_bits(t->type);
     if (said->kind == TL_LAYOUT_NONE || t->role < 0 || count < 1 || count > 2) return nothing_fits;
     for (int i = 0; i < count; i++)
         if (t->axes[i].extent < 1 || t->axes[i].extent > LAYOUT_EXTENT_MAX) return nothing_fits;
@@ -39,7 +39,7 @@ static layout_fit make(const model *m, int tile, const tl_layout *said, int deep
     layout_request request = {.kind = kinds[said->kind],
                               .rows = count == 2 ? (int)t->axes[0].extent : 1,
                               .columns = (int)t->axes[count - 1].extent,
-                              .element_bytes = bytes ? bytes : 4,
+                              .element_bits = bits ? bits : 32,
                               .permuted = said->is_permuted,
                               .warps_down = spread.down,
                               .warps_across = spread.across,

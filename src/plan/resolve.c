@@ -192,17 +192,18 @@ static bool has_elements(const ftl_tensor *tensor) {
     return true;
 }
 
-/* All bytes from the lowest to the end of the highest element must be addressable. */
+/* All bits from the lowest to the end of the highest element must be in addressable bytes. */
 static bool check_span(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
-    int64_t bytes = (int64_t)ftl_type_bytes(tensor->type), above = bytes, below = 0;
+    int64_t bits = (int64_t)ftl_type_bits(tensor->type), above = bits, below = 0;
     for (int32_t i = 0; i < tensor->axis_count; i++) {
         int64_t reach;
         bool overflows = __builtin_mul_overflow(given->extents[i] - 1, given->strides[i], &reach) ||
-                         __builtin_mul_overflow(reach, bytes, &reach) ||
+                         __builtin_mul_overflow(reach, bits, &reach) ||
                          (reach < 0 ? __builtin_add_overflow(below, reach, &below)
                                     : __builtin_add_overflow(above, reach, &above));
         if (overflows) return fail(r, "the size of '%s' overflows", tensor->name);
     }
+    above = above / 8 + (above % 8 > 0), below = below / 8 - (below % 8 < 0);
     uint64_t end;
     bool wraps = __builtin_add_overflow(given->address, (uint64_t)above, &end) ||
                  (uint64_t)0 - (uint64_t)below > given->address;
@@ -217,8 +218,8 @@ static bool is_multiple(uint64_t value, int64_t alignment) {
 }
 
 static bool check_strides(resolution *r, const ftl_plan_tensor *tensor, const ftl_tensor *given) {
-    int64_t bytes = (int64_t)ftl_type_bytes(tensor->type);
-    int64_t unit = tensor->alignment_bytes > bytes ? tensor->alignment_bytes / bytes : 1;
+    int64_t bits = (int64_t)ftl_type_bits(tensor->type), alignment = tensor->alignment_bytes;
+    int64_t unit = 8 * alignment > bits && alignment > 1 ? 8 * alignment / bits : 1;
     for (int32_t i = 0; i < tensor->axis_count; i++) {
         const char *axis = tensor->axes[i].name;
         int64_t stride = given->strides[i];
@@ -237,7 +238,7 @@ static bool check_strides(resolution *r, const ftl_plan_tensor *tensor, const ft
             return fail(r,
                         "stride %" PRId64 " of axis %s of '%s' must be a multiple of %" PRId64
                         " elements (%" PRId64 " bytes)",
-                        stride, axis, tensor->name, unit, unit * bytes);
+                        stride, axis, tensor->name, unit, alignment);
         }
     }
     return true;

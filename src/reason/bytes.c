@@ -44,7 +44,7 @@ static tl_type type_of(reason *r, str name) {
 static bool has_byte_operand(reason *r) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         for (int i = 0; edit_is_product(s) && i < 2; i++)
-            if (tl_type_bytes(type_of(r, edit_operand_name(s, i))) == 1) return true;
+            if (tl_is_narrow(type_of(r, edit_operand_name(s, i)))) return true;
     return false;
 }
 
@@ -143,7 +143,7 @@ static bool is_whole(reason *r, const tl_statement *s) {
 static const char *refuse_product(reason *r, tl_statement *s, kinds *all) {
     str left = edit_operand_name(s, 0), right = edit_operand_name(s, 1);
     tl_type type = type_of(r, right), left_type = type_of(r, left);
-    if (tl_type_bytes(type) != 1 || edit_is_computed(r->kernel, right))
+    if (!tl_is_narrow(type) || edit_is_computed(r->kernel, right))
         return reason_say(r, "%.*s is not an 8-bit Input as it is", STR_ARGS(right));
     if (!atom_best_product(r->target, type, false))
         return reason_say(r, "the GPU has no products of %s", tl_type_name(type));
@@ -307,7 +307,7 @@ bool reason_bytes(reason *r) {
     if (why && !narrow_may_widen(r, why)) return false;
     if (why) {
         edit_remove_let(r->kernel, STR("products"));
-        reason_decide(r, "products", "are of 16 bits, to which 8-bit Inputs widen: %s", why);
+        reason_decide(r, "products", "are of 16 bits, to which Inputs of fewer widen: %s", why);
     } else {
         reason_offers_choice(r, "products", NARROW, (const int64_t[]){NARROW, WIDE}, 2);
         reason_decide(r, "products", "are of 8 bits: all their Inputs are, and the GPU has them");

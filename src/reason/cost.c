@@ -17,8 +17,9 @@ enum {
 };
 
 static const double LONE_WARP = 1.05;
-/* Operations to widen an element of 8 bits, and its share of moving a line. */
-static const double WIDEN_FP32 = 0.75;
+/* Operations to widen an element of 8 bits or 4, its share of moving a line, and bytes afterwards.
+ */
+static const double WIDEN_FP32 = 0.75, WIDE_BYTES = 2;
 /* More than 64 registers of scores: their work hides less. */
 static const double LONG_SCORES = 1.15;
 
@@ -43,12 +44,12 @@ static double cost_tile_elements(const cost_model *m, const cost_choice *c, int 
 }
 
 /* In memory, and on their way from there. */
-int cost_raw_bytes(const cost_model *m, int tile) {
+int cost_raw_bits(const cost_model *m, int tile) {
     const tiles_tile *one = m->plan.roles[tile].tile;
-    return tl_type_bytes(one->narrow != TL_OPEN ? one->narrow : one->storage);
+    return tl_type_bits(one->narrow != TL_OPEN ? one->narrow : one->storage);
 }
 
-/* Is the tile of 8 bits in shared memory, and widened from there? */
+/* Is the narrow tile in shared memory, and widened from there? */
 bool cost_is_widened(const cost_model *m, int tile) {
     const place_role *role = &m->plan.roles[tile];
     return m->is_async && role->tile->narrow != TL_OPEN && role->is_loaded_in_loop;
@@ -60,7 +61,7 @@ double cost_tile_bytes(const cost_model *m, const cost_choice *c, int tile) {
         return cost_value(c, m->extents[tile][0]) *
                (double)panels_line_bytes(line.bytes, line.swizzle);
     }
-    return cost_tile_elements(m, c, tile) * tl_type_bytes(m->plan.roles[tile].tile->storage);
+    return cost_tile_elements(m, c, tile) * tl_type_bits(m->plan.roles[tile].tile->storage) / 8;
 }
 
 bool cost_is_held(const cost_model *m, const cost_choice *c, int tile) {
@@ -85,7 +86,7 @@ static double shared_bytes(const cost_model *m, const cost_choice *c) {
         if (!cost_is_widened(m, tile)) own *= ring;
         else if (c->warps == 1) turns = fmax(turns, own), own = 0; /* as stage_widen.c has it */
         if (cost_is_widened(m, tile))
-            own += cost_tile_elements(m, c, tile) * cost_raw_bytes(m, tile) * ring;
+            own += cost_tile_elements(m, c, tile) * cost_raw_bits(m, tile) / 8 * ring;
         bytes += own;
         if (!m->channel_is_head[i]) host = fmax(host, own);
     }
@@ -94,11 +95,11 @@ static double shared_bytes(const cost_model *m, const cost_choice *c) {
 
 /* Lanes that share a row of the matrix whose rows a vector follows: each holds the row's value. */
 static double lanes_of_row(const cost_model *m, const cost_choice *c, const place_role *vector) {
-    enum { ACCUMULATOR_LANES = 4, LINE_BYTES = 16 };
+    enum { ACCUMULATOR_LANES = 4, LINE_BITS = 128 };
     const place_role *owner = place_find(&m->plan, vector->of);
     if (!owner || owner->layout != TL_LINES) return ACCUMULATOR_LANES;
     double columns = cost_value(c, m->extents[owner - m->plan.roles][1]);
-    return fmin(columns * tl_type_bytes(owner->type) / LINE_BYTES, WARP_LANES);
+    return fmin(columns * tl_type_bits(owner->type) / LINE_BITS, WARP_LANES);
 }
 
 double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile) {
@@ -108,8 +109,8 @@ double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile) 
         if (role->layout == TL_COLUMNS) return cost_value(c, m->extents[tile][0]) / 4;
         return cost_value(c, m->extents[tile][0]) * lanes_of_row(m, c, role) / threads;
     }
-    int bytes = role->in_shared ? tl_type_bytes(role->tile->storage) : tl_type_bytes(role->type);
-    return cost_tile_elements(m, c, tile) * bytes / 4 / threads;
+    int bits = tl_type_bits(role->in_shared ? role->tile->storage : role->type);
+    return cost_tile_elements(m, c, tile) * bits / 32 / threads;
 }
 
 double cost_runs(const cost_choice *c, const cost_item *it) {
@@ -131,7 +132,7 @@ static void add_times(const cost_model *m, const cost_choice *c, cost_result *ou
                 .rows = a,
                 .columns = b,
                 .contracted = k,
-                .operand_bytes = it->element_bytes,
+                .operand_bytes = it->element_bits / 8,
                 .reads_left = m->plan.roles[it->tile].in_shared && !cost_is_held(m, c, it->tile),
                 .warps = (double)c->warps,
                 .times = runs,
@@ -148,11 +149,11 @@ static void add_times(const cost_model *m, const cost_choice *c, cost_result *ou
             out->exp2 += units.exp2;
             out->fp32 += units.conversions;
         } else {
-            double bytes = a * b * it->element_bytes * runs;
+            double bytes = a * b * it->element_bits / 8 * runs;
             out->cache += bytes / PRICES_CACHE_BYTES;
             if (it->to_shared) out->shared += bytes / g->shared_rate;
             if (it->to_shared && cost_is_widened(m, it->tile)) { /* read as it is, written as f16 */
-                out->shared += 3 * bytes / g->shared_rate;
+                out->shared += (bytes + runs * a * b * WIDE_BYTES) / g->shared_rate;
                 out->fp32 += runs * a * b * WIDEN_FP32 / g->fp32;
             }
             if (!m->has_products) *memory_bytes += bytes;
@@ -240,9 +241,9 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c, cost_result *o
         if (it->kind != COST_PRODUCT) continue;
         int64_t a = (int64_t)cost_value(c, it->a);
         if (a % (16 * c->warps) != 0 || (int64_t)cost_value(c, it->b) % 8 != 0 ||
-            (int64_t)cost_value(c, it->c) % (it->element_bytes == 1 ? 32 : 8) != 0)
+            (int64_t)cost_value(c, it->c) % (it->element_bits == 8 ? 32 : 8) != 0)
             return false;
-        if (it->element_bytes == 1 && (int64_t)cost_value(c, it->b) % 16 != 0) return false;
+        if (it->element_bits == 8 && (int64_t)cost_value(c, it->b) % 16 != 0) return false;
         out->rows_per_warp = (int)(a / c->warps);
     }
     for (int i = 0; i < m->plan.count; i++) {
@@ -291,7 +292,7 @@ static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) 
         for (int i = 0; i < m->item_count; i++)
             if (m->items[i].kind == COST_COPY && m->items[i].is_load)
                 in_flight += cost_value(c, m->items[i].a) * cost_value(c, m->items[i].b) *
-                             m->items[i].element_bytes;
+                             m->items[i].element_bits / 8;
         in_flight *= out->resident;
         double busy = fmin(1, in_flight / BYTES_IN_FLIGHT);
         out->clocks = fmax(out->clocks, memory_bytes / per_clock / (busy > 0 ? busy : 1));
@@ -335,9 +336,9 @@ const char *cost_shared_text(reason *r, const cost_model *m, const cost_choice *
         if (!role->in_shared || cost_is_pair_held(m, c, i)) continue;
         int64_t bytes = (int64_t)cost_tile_bytes(m, c, i), stages = cost_slots(m, c, i);
         if (cost_is_widened(m, i)) { /* its slots have it as memory does */
-            bytes /= tl_type_bytes(role->tile->storage);
             reason_list(r, &text, ", ", "%.*s widened %lld", STR_ARGS(role->tile->name),
-                        (long long)bytes * tl_type_bytes(role->tile->storage));
+                        (long long)bytes);
+            bytes = bytes * cost_raw_bits(m, i) / tl_type_bits(role->tile->storage);
         }
         reason_list(r, &text, ", ", "%.*s ", STR_ARGS(role->tile->name));
         if (stages > 1) reason_list(r, &text, "", "%lld x ", (long long)stages);

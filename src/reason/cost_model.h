@@ -25,7 +25,7 @@ typedef struct cost_item {
     bool is_columns;    /* a vector with a value for each column: every warp has all of them */
     bool is_mask;       /* ELEMENTS: of a Mask */
     bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */
-    int element_bytes;
+    int element_bits;
     bool has_even_rows;          /* COPY: they begin at multiples of 32 bytes */
     const tl_statement *of_view; /* COPY: of a view's tile into shared memory; else NULL */
     int loop_count;
@@ -81,7 +81,7 @@ struct cost_model {
 int cost_tile_index(const cost_model *m, str name); /* among the plan's; -1: no tile */
 double cost_value(const cost_choice *c, cost_extent e);
 double cost_tile_registers(const cost_model *m, const cost_choice *c, int tile);
-int cost_raw_bytes(const cost_model *m, int tile);
+int cost_raw_bits(const cost_model *m, int tile);
 bool cost_is_widened(const cost_model *m, int tile);
 double cost_tile_bytes(const cost_model *m, const cost_choice *c, int tile);
 double cost_runs(const cost_choice *c, const cost_item *it);

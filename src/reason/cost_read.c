@@ -9,7 +9,7 @@
 #include "reason/prices.h"
 #include "reason/scalar.h"
 
-enum { SECTOR_BYTES = 32 /* what memory moves at once */ };
+enum { SECTOR_BITS = 256 /* what memory moves at once */ };
 
 static cost_extent extent_of(cost_model *m, const tl_expr *e) {
     int64_t value;
@@ -87,7 +87,7 @@ static void read_product(cost_model *m, const tl_statement *s) {
     it->c = m->extents[left][flip ? 0 : 1];
     it->b = m->extents[right][s->compute.operands[1].is_transposed ? 0 : 1];
     it->tile = left;
-    it->element_bytes = tiles_has_byte_warps(m->r) ? 1 : 2;
+    it->element_bits = tiles_has_byte_warps(m->r) ? 8 : 16;
     m->has_products = true;
     if (it->a.value == 0) m->open_is_rows[it->a.open] = true;
     for (int k = 0; k < 2; k++) {
@@ -168,11 +168,11 @@ static void read_elements(cost_model *m, const tl_statement *s) {
 }
 
 /* Do the tensor's rows begin at multiples of what memory moves at once? */
-static bool has_even_rows(cost_model *m, const tiles_tile *tile, int element_bytes) {
+static bool has_even_rows(cost_model *m, const tiles_tile *tile, int element_bits) {
     int64_t length;
     if (tile->axis_count < 1) return true;
     const tiles_span *span = tiles_extent(m->plan.tiles, tile->axes[tile->axis_count - 1]);
-    return !reason_known(m->r, span->length, &length) || length * element_bytes % SECTOR_BYTES == 0;
+    return !reason_known(m->r, span->length, &length) || length * element_bits % SECTOR_BITS == 0;
 }
 
 /* Its elements are rounded and stored, each once. */
@@ -216,9 +216,9 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     it->is_load = is_load;
     it->to_shared = is_load && m->plan.roles[tile].in_shared;
     it->is_columns = is_load && !it->to_shared && m->plan.roles[tile].layout == TL_COLUMNS;
-    int bytes = cost_raw_bytes(m, tile);
-    it->element_bytes = bytes > 0 ? bytes : 4;
-    it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bytes);
+    int bits = cost_raw_bits(m, tile);
+    it->element_bits = bits > 0 ? bits : 32;
+    it->has_even_rows = has_even_rows(m, m->plan.roles[tile].tile, it->element_bits);
     tl_tensor t;
     bool is_view = it->to_shared && tl_find_tensor(m->r->kernel, s->copy.what->text, &t) && t.view;
     it->of_view = is_view ? s : NULL;

@@ -19,7 +19,7 @@ static double line_registers(const cost_model *m, const cost_choice *c, int tile
         UNITS_AT_ONCE = 4
     }; /* as in translate/copy_units.c */
     int64_t rows = (int64_t)cost_value(c, m->extents[tile][0]);
-    int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) * cost_raw_bytes(m, tile) / 16;
+    int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) * cost_raw_bits(m, tile) / 128;
     int64_t along = pieces & -pieces;
     if (along < 1 || along > WARP_LANES) along = along < 1 ? 1 : WARP_LANES;
     int64_t rows_at_once = WARP_LANES / along * c->warps;
@@ -40,7 +40,7 @@ static double line_registers(const cost_model *m, const cost_choice *c, int tile
 static bool is_long_line(const cost_model *m, const cost_choice *c, int tile) {
     enum { LONG = 7 };
     int64_t pieces = (int64_t)cost_value(c, m->extents[tile][1]) *
-                     tl_type_bytes(m->plan.roles[tile].tile->storage) / 16;
+                     tl_type_bits(m->plan.roles[tile].tile->storage) / 128;
     return !c->is_plain && pieces > 0 && pieces / (pieces & -pieces) >= LONG;
 }
 

@@ -78,7 +78,7 @@ static int64_t result_bytes(const cost_model *m, const cost_choice *c) {
     for (int i = 0; i < m->plan.count; i++) {
         const place_role *role = &m->plan.roles[i];
         if (role->tile->to_global && role->layout == TL_MMA_C &&
-            tl_type_bytes(role->tile->storage) == 2)
+            tl_type_bits(role->tile->storage) == 16)
             bytes += cost_tile_bytes(m, c, i);
     }
     return (int64_t)bytes;
@@ -335,8 +335,8 @@ static double read_clocks(const cost_model *m, const cost_choice *c) {
     for (int i = 0; i < m->item_count; i++) {
         const cost_item *it = &m->items[i];
         if (it->kind == COST_COPY && it->is_load)
-            bytes +=
-                cost_value(c, it->a) * cost_value(c, it->b) * it->element_bytes * cost_runs(c, it);
+            bytes += cost_value(c, it->a) * cost_value(c, it->b) * it->element_bits / 8 *
+                     cost_runs(c, it);
     }
     return bytes / (g->memory * 1e9 / ((double)g->sms * g->clock * 1e6));
 }

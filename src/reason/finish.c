@@ -293,7 +293,7 @@ static void store_through_shared(reason *r, tl_statement *store) {
     }
     const tl_statement *tile = edit_find_allocation(role->role.body.first, name, TL_REGISTER);
     tl_type type = tiles_tensor_type(r->kernel, name);
-    if (!tile || tile->allocate.layout.kind != TL_MMA_C || tl_type_bytes(type) != 2 ||
+    if (!tile || tile->allocate.layout.kind != TL_MMA_C || tl_type_bits(type) != 16 ||
         store->copy.target || edit_loop_of(store))
         return;
     if (role->role.is_warpgroups) {

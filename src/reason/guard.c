@@ -262,7 +262,7 @@ _Static_assert(GUARD_LIFT + GUARD_REACH + GUARD_LOST <= GUARD_LEAST,
 static void choose_weights(reason *r, guard_form *g) {
     tl_type type = type_of_weights(r, g->cast);
     g->is_coarse = type == TL_BF16;
-    g->is_byte = tl_type_bytes(type) == 1;
+    g->is_byte = tl_is_narrow(type);
     const tl_statement *role = warpgroups_role(r->kernel);
     bool has_place_for_two_sums = role && role->role.executors <= 2; /* three leave no registers */
     bool is_free =
@@ -391,7 +391,7 @@ static bool raise_weights(reason *r, tl_statement *maximum) {
                         edit_operand_is(s, 0, g.m);
         if (is_shift && !g.shift) g.shift = s;
         if (is_difference(&g, s)) g.bias = s->next;
-        if (!edit_is_compute(s, TL_CAST) || tl_type_bytes(type_of_weights(r, s)) != 1) continue;
+        if (!edit_is_compute(s, TL_CAST) || !tl_is_narrow(type_of_weights(r, s))) continue;
         if (!g.shift && !g.bias)
             return reason_stuck(r, s, "the weights' range cannot be put into 8 bits");
         g.shift_name = g.shift ? edit_target_name(g.shift) : (str){0};

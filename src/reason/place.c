@@ -59,17 +59,17 @@ static void cast_operands(reason *r, place_plan *plan, cast_tiles *casts) {
             list_push(r->memory, casts, fresh);
             cast = &casts->items[casts->count - 1];
         }
-        bool is_byte = tiles_has_byte_warps(r) && tl_type_bytes(cast->type) == 1; /* by warps */
+        bool is_byte = tiles_has_byte_warps(r) && tl_is_narrow(cast->type); /* by warps */
         bool stays = is_byte || tiles_is_permuted(r->kernel, edit_operand_name(s, 1));
         if (!is_still_cast(s, from, cast->name))
             reason_before(r, s,
                           "Compute Cast %.*s and get %.*s // rounded to %d bits, same layout\n"
                           "Reshape %.*s from mma_C to mma_A%s // accumulator to left operand: %s\n",
-                          STR_ARGS(from), STR_ARGS(cast->name), 8 * tl_type_bytes(cast->type),
+                          STR_ARGS(from), STR_ARGS(cast->name), tl_type_bits(cast->type),
                           STR_ARGS(cast->name), stays ? " permuted" : "",
-                          stays                            ? "packing alone"
-                          : tl_type_bytes(cast->type) == 1 ? "shuffles"
-                                                           : "a renaming");
+                          stays                      ? "packing alone"
+                          : tl_is_narrow(cast->type) ? "shuffles"
+                                                     : "a renaming");
         s->compute.operands[0].value = tl_name_expr(r->memory, cast->name);
         if (is_byte) sum_rounded(r, s, from, cast->name);
     }
@@ -333,7 +333,7 @@ static void allocate_group(reason *r, place_plan *plan, int first, bool *done, t
     const char *comment = "";
     if (!is_vector) {
         int64_t registers =
-            tile_elements(r, plan, role->tile) * tl_type_bytes(role->type) / 4 / (plan->warps * 32);
+            tile_elements(r, plan, role->tile) * tl_type_bits(role->type) / 32 / (plan->warps * 32);
         comment = reason_say(r, "%lld registers a thread", (long long)registers);
     } else if (role->is_partial) {
         comment = "each lane holds its own part of the sum";
@@ -366,7 +366,7 @@ static tl_block register_allocations(reason *r, place_plan *plan, const cast_til
                                  casts->items[k].type, tiles_shape_text(r, plan->tiles, role->tile),
                                  cast_layout(r),
                                  reason_say(r, "its %d-bit copy, a left operand",
-                                            8 * tl_type_bytes(casts->items[k].type)));
+                                            tl_type_bits(casts->items[k].type)));
         }
     return all;
 }

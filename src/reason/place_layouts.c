@@ -69,14 +69,14 @@ static bool only_leaves(reason *r, const place_role *role) {
     return false;
 }
 
-/* Bytes of the elements of tiles that are lines. */
+/* Bits of the elements of tiles that are lines. */
 static int widths_of_lines(place_plan *plan) {
     int widths = 0;
     for (int i = 0; i < plan->count; i++)
         if (plan->roles[i].layout == TL_LINES) {
             place_choose_type(&plan->roles[i]);
-            widths |= tl_type_bytes(plan->roles[i].type);
-            if (is_widened(&plan->roles[i])) widths |= tl_type_bytes(plan->roles[i].tile->storage);
+            widths |= tl_type_bits(plan->roles[i].type);
+            if (is_widened(&plan->roles[i])) widths |= tl_type_bits(plan->roles[i].tile->storage);
         }
     return widths;
 }
@@ -89,13 +89,13 @@ tl_layout_kind place_free_layout(reason *r, place_plan *plan, place_role *role) 
     role->layout = TL_LINES;
     place_spread_layouts(r, plan);
     int widths = widths_of_lines(plan);
-    if (widths == (2 | 4)) {
+    if (widths == (16 | 32)) {
         for (int i = 0; i < plan->count; i++)
             plan->roles[i].is_rounded =
                 plan->roles[i].layout == TL_LINES && only_leaves(r, &plan->roles[i]);
         widths = widths_of_lines(plan);
     }
-    if (widths == 1 || widths == 2 || widths == 4) return TL_LINES;
+    if ((widths & (widths - 1)) == 0 && widths) return TL_LINES;
     for (int i = 0; i < plan->count; i++)
         if (plan->roles[i].layout == TL_LINES)
             plan->roles[i].layout = TL_MMA_C, plan->roles[i].is_rounded = false;

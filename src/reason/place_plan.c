@@ -15,7 +15,7 @@ place_role *place_find(const place_plan *plan, str name) {
 
 enum {
     WHOLE_MOST = 256, /* up to here every 16-bit type has all whole numbers */
-    NARROW_UNIT = 16  /* elements of 8 bits in a unit of lines */
+    UNIT_BITS = 128   /* a unit of lines */
 };
 
 bool place_makes_values(reason *r, const tl_statement *s) {
@@ -127,7 +127,7 @@ static bool may_own(const place_role *m, str axis, int position) {
 static bool lie_alike(const place_role *a, const place_role *b, int position) {
     if (a->layout != b->layout) return false;
     return a->layout != TL_LINES ||
-           (position == 0 && tl_type_bytes(a->type) == tl_type_bytes(b->type) &&
+           (position == 0 && tl_type_bits(a->type) == tl_type_bits(b->type) &&
             str_equal(a->tile->axes[1], b->tile->axes[1]));
 }
 
@@ -280,7 +280,7 @@ static void find_orders(reason *r, place_plan *plan) {
     for (int i = 0; i < plan->count; i++) {
         const place_role *role = &plan->roles[i];
         bool is_half =
-            role->tile->from_global && role->tile->axis_count == 2 && tl_type_bytes(role->type) < 4;
+            role->tile->from_global && role->tile->axis_count == 2 && tl_type_bits(role->type) < 32;
         plan->mixes_orders |= role->alternates && is_half;
     }
 }
@@ -320,25 +320,27 @@ static bool place_one(reason *r, const tiles_list *tiles, place_role *role) {
     if (is_operand && tile->axis_count != 2)
         return reason_stuck(r, tile->first, "%s is an operand of a product and has %d axis", name,
                             tile->axis_count);
-    bool is_byte = tl_type_bytes(tile->storage) == 1; /* products take them as they are */
+    bool is_byte = tl_is_narrow(tile->storage); /* products take them as they are */
     if (is_operand && tile->from_global && !place_is_16_bit(tile->storage) && !is_byte)
         return reason_stuck(r, tile->first, "products take 16-bit operands; %s is %s", name,
                             tl_type_name(tile->storage));
     bool is_narrow = tile->narrow != TL_OPEN || (is_byte && tile->from_global);
+    tl_type type = is_byte ? tile->storage : tile->narrow;
     if (is_narrow && !tile->is_moved && (!is_operand || role->is_computed || role->is_elementwise))
         return reason_stuck(r, tile->first,
-                            "%s is %s; tiles of 8 bits are operands of products as they are, or "
+                            "%s is %s; tiles of %d bits are operands of products as they are, or "
                             "leave for a tensor of their type; nothing else computes with them",
-                            name, tl_type_name(is_byte ? tile->storage : tile->narrow));
+                            name, tl_type_name(type), tl_type_bits(type));
     int64_t columns;
     const tiles_span *last = tiles_extent(tiles, tile->axes[1]);
-    if ((is_byte || tile->narrow != TL_OPEN) && tile->from_global && last &&
-        reason_known(r, last->extent, &columns) && columns % NARROW_UNIT)
-        return reason_stuck(r, tile->first,
-                            "%s is %s and its tiles have rows of %lld elements; elements of 8 bits "
-                            "move %d at a time, so it has to be a multiple of that",
-                            name, tl_type_name(is_byte ? tile->storage : tile->narrow),
-                            (long long)columns, NARROW_UNIT);
+    if (is_narrow && tile->from_global && last && reason_known(r, last->extent, &columns) &&
+        columns * tl_type_bits(type) % UNIT_BITS)
+        return reason_stuck(
+            r, tile->first,
+            "%s is %s and its tiles have rows of %lld elements; elements of %d bits "
+            "move %d at a time, so it has to be a multiple of that",
+            name, tl_type_name(type), (long long)columns, tl_type_bits(type),
+            UNIT_BITS / tl_type_bits(type));
     if (role->is_right && role->is_elementwise)
         return reason_stuck(r, tile->first,
                             "%s is an operand of a product and of other operations; "

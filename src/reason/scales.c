@@ -176,7 +176,7 @@ void reason_scales(reason *r) {
     reason_bind_alone(r, &scratch);
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         if (s->kind != TL_COPY || s->copy.from != TL_GLOBAL || s->copy.to != TL_REGISTER ||
-            tl_type_bytes(tiles_tensor_type(r->kernel, s->copy.what->text)) != 1)
+            !tl_is_narrow(tiles_tensor_type(r->kernel, s->copy.what->text)))
             continue;
         scaled x = {.copy = s, .name = edit_copied_tile(s)};
         if (!read_uses(r, &x)) continue;

@@ -30,7 +30,7 @@ static bool leaves_as_it_is(reason *r, const tiles_tile *tile, const tl_statemen
 bool terms_only_leave(reason *r, const tiles_tile *tile, const tl_statement *first,
                       const tl_statement *last) {
     bool is_own = false;
-    if (tile->axis_count != 2 || tile->from_global || tl_type_bytes(tile->storage) != 2)
+    if (tile->axis_count != 2 || tile->from_global || tl_type_bits(tile->storage) != 16)
         return false;
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL)) {
         is_own = is_own || s == first;

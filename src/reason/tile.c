@@ -322,7 +322,7 @@ static bool try_bytes(search *s) {
     if (wanted == NARROW)
         return reason_stuck(r, NULL, "products of 8 bits are not for this kernel: %s", why);
     if (!narrow_may_widen(r, why)) return false;
-    reason_decide(r, "products", "operands of 8 bits widen to 16 on their way: %s", why);
+    reason_decide(r, "products", "operands of fewer bits widen to 16 on their way: %s", why);
     edit_remove_let(r->kernel, STR("products"));
     return read_model(s);
 }

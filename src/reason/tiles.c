@@ -113,7 +113,7 @@ static tl_type half_type(const tl_kernel *kernel) {
 static void set_storage(reason *r, tiles_tile *tile, tl_type type, bool is_load) {
     if (tile->storage != TL_OPEN) return;
     tile->storage = type;
-    if (!is_load || tl_type_bytes(type) != 1 || tiles_multiplies_bytes(r->kernel)) return;
+    if (!is_load || !tl_is_narrow(type) || tiles_multiplies_bytes(r->kernel)) return;
     tile->storage = half_type(r->kernel);
     tile->narrow = type;
 }
@@ -131,7 +131,7 @@ bool tiles_has_byte_warps(const reason *r) {
 
 bool tiles_widens(const tl_kernel *kernel, const tl_statement *copy) {
     return copy->copy.from == TL_GLOBAL && !tiles_multiplies_bytes(kernel) &&
-           tl_type_bytes(tiles_tensor_type(kernel, copy->copy.what->text)) == 1;
+           tl_is_narrow(tiles_tensor_type(kernel, copy->copy.what->text));
 }
 
 bool tiles_is_permuted(tl_kernel *kernel, str tile) {
@@ -251,7 +251,7 @@ static void type_stored(reason *r, tiles_list *t) {
             tiles_tile *stored = tiles_find(t, edit_operand_name(s, i));
             if (!stored || !stored->from_register || stored->storage != TL_OPEN) continue;
             const tiles_tile *other = tiles_find(t, edit_operand_name(s, 1 - i));
-            bool is_plain = other && other->from_global && tl_type_bytes(other->storage) == 2;
+            bool is_plain = other && other->from_global && tl_type_bits(other->storage) == 16;
             stored->storage = is_plain ? other->storage : half_type(r->kernel);
         }
 }

@@ -96,11 +96,12 @@ static const tl_expr *sharers(const tl_statement *grid, const tl_statement *copy
 /* "kv_len*d*2": bytes of the matrix that a loop's copies walk. */
 static str matrix_bytes(reason *r, const tl_statement *copy) {
     const tl_axes *axes = tiles_tensor(r->kernel, copy->copy.what->text);
+    int bits = tl_type_bits(tiles_tensor_type(r->kernel, copy->copy.what->text));
     str text = {"", 0};
     for (int i = tl_matrix_begin(axes); i < axes->count; i++)
         reason_list(r, &text, "", "%s*", edit_factor_text(r->memory, axes->items[i].extent));
-    return str_format(r->memory, "%.*s%d", STR_ARGS(text),
-                      tl_type_bytes(tiles_tensor_type(r->kernel, copy->copy.what->text)));
+    return str_format(r->memory, bits < 8 ? "%.*s1/%d" : "%.*s%d", STR_ARGS(text),
+                      bits < 8 ? 8 / bits : bits / 8);
 }
 
 /* Tiles of uneven length start with the longest; but only among those whose shared operands the

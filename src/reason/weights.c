@@ -41,7 +41,7 @@ static bool is_weights_product(const weights *w, const tl_statement *s) {
 static bool find_weights(weights *w) {
     for (tl_statement *s = w->role->role.body.first; s; s = tl_next(s, w->role)) {
         if (s->kind != TL_ALLOCATE || s->allocate.space != TL_REGISTER ||
-            tl_type_bytes(s->allocate.type) != 1)
+            !tl_is_narrow(s->allocate.type))
             continue;
         if (w->p.length || s->allocate.name_count != 1) return false;
         w->p = s->allocate.names[0];

@@ -88,8 +88,8 @@ static bool is_language(str word) {
 #define OPERATION(id, spelling, operands, shape, doc, ...) spelling,
 #include "tl/operations.def"
 #undef OPERATION
-#define TYPE(id, spelling, bytes, doc) spelling,
-#include "tl/types.def"
+#define TYPE(id, spelling, number, bits, kind, doc) spelling,
+#include "base/types.def"
 #undef TYPE
         "kernel", "end",      "from", "to", "get",   "accumulate", "with",      "and",
         "or",     "not",      "in",   "of", "by",    "as",         "where",     "global",

@@ -18,8 +18,8 @@ typedef struct assembly {
 
 static void add_types(assembly *a) {
     static const char *const names[] = {
-#define TYPE(id, spelling, bytes, doc) spelling,
-#include "tl/types.def"
+#define TYPE(id, spelling, number, bits, kind, doc) spelling,
+#include "base/types.def"
 #undef TYPE
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -33,7 +33,7 @@ static double rows_of(const model_tile *tile) {
 }
 
 static double bytes_of(const model_tile *tile) {
-    return elements_of(tile) * tl_type_bytes(tile->type);
+    return elements_of(tile) * tl_type_bits(tile->type) / 8;
 }
 
 /* --- elementwise work ------------------------------------------------------------------------- */

@@ -285,8 +285,8 @@ static bool ends_alike(const tl_kernel *kernel, const tl_statement *copy, const 
 
 /* Hardware takes boxes that begin at a multiple of 16 bytes of a row. */
 static bool begins_at_units(const tl_symbol *tensor, const tl_course *columns) {
-    enum { UNIT_BYTES = 16 };
-    return columns->multiple * tl_type_bytes(tensor->parameter->parameter.type) % UNIT_BYTES == 0;
+    enum { UNIT_BITS = 128 };
+    return columns->multiple * tl_type_bits(tensor->parameter->parameter.type) % UNIT_BITS == 0;
 }
 
 /* Is the length n times that one, as lets say? */

@@ -24,7 +24,7 @@ holds_value holds_these(unsigned may) {
 }
 
 holds_value holds_given(tl_type type) {
-    return holds_these(type == TL_F16 || tl_type_bytes(type) == 1 ? HOLDS_F16 : HOLDS_GIVEN);
+    return holds_these(type == TL_F16 || tl_is_narrow(type) ? HOLDS_F16 : HOLDS_GIVEN);
 }
 
 static unsigned kind_of(double x) {
@@ -72,7 +72,7 @@ holds_value holds_existing(holds_value value) {
 holds_value holds_rounded(holds_value value, tl_type type) {
     const unsigned beyond[][2] = {{HOLDS_VAST_BELOW | HOLDS_FAR_BELOW, HOLDS_BELOW | HOLDS_LOW},
                                   {HOLDS_VAST_ABOVE | HOLDS_FAR_ABOVE, HOLDS_ABOVE | HOLDS_HIGH}};
-    bool saturates = tl_type_bytes(type) == 1;
+    bool saturates = tl_is_narrow(type);
     if (type != TL_F16 && !saturates) return value;
     for (int i = 0; i < 2; i++) {
         if (!(value.may & beyond[i][0])) continue;

@@ -15,8 +15,11 @@ static void parse_kept(parser *p, tl_statement *s) {
 }
 
 static void parse_parameter(parser *p, tl_statement *s) {
-    static const char *const words[] = {"permuted", "kept", "where", "f16", "bf16", "f32",
-                                        "e4m3",     "e5m2", "i8",    "i32", NULL};
+    static const char *const words[] = {"permuted", "kept", "where",
+#define TYPE(id, spelling, number, bits, kind, doc) spelling,
+#include "base/types.def"
+#undef TYPE
+                                        NULL};
     tl_parameter *parameter = &s->parameter;
     parameter->name = parse_new_name(p, "the parameter's name", &s->name_range);
     while (!p->failed && !parse_at_line_end(p)) {
@@ -145,9 +148,11 @@ static tl_expr *parse_stages(parser *p) {
 }
 
 static void parse_allocate_clause(parser *p, tl_allocation *a) {
-    static const char *const words[] = {"in",     "as",   "by",  "permuted", "swizzled",
-                                        "stages", "with", "f16", "bf16",     "f32",
-                                        "e4m3",   "e5m2", "i8",  "i32",      NULL};
+    static const char *const words[] = {"in", "as", "by", "permuted", "swizzled", "stages", "with",
+#define TYPE(id, spelling, number, bits, kind, doc) spelling,
+#include "base/types.def"
+#undef TYPE
+                                        NULL};
     if (parse_at(p, '(')) {
         if (parse_clause_is_new(p, a->shape.count > 0, "the shape")) parse_shape(p, &a->shape);
     } else if (parse_at_word(p, "in")) {

@@ -129,8 +129,8 @@ tl_space parse_space(parser *p) {
 
 bool parse_accept_type(parser *p, tl_type *out) {
     static const char *const words[] = {
-#define TYPE(id, spelling, bytes, doc) spelling,
-#include "tl/types.def"
+#define TYPE(id, spelling, number, bits, kind, doc) spelling,
+#include "base/types.def"
 #undef TYPE
         NULL};
     for (int i = 0; words[i]; i++) {

@@ -210,8 +210,8 @@ bool parse_is_reserved(str word) {
     static const char *const words[] = {
         "in",   "from", "to", "and", "or",    "not",    "get",    "accumulate", "where",
         "with", "as",   "by", "of",  "async", "global", "shared", "register",
-#define TYPE(id, spelling, bytes, doc) spelling,
-#include "tl/types.def"
+#define TYPE(id, spelling, number, bits, kind, doc) spelling,
+#include "base/types.def"
 #undef TYPE
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

@@ -16,8 +16,8 @@ typedef struct tl_symbol tl_symbol; /* tl/names.h */
 
 typedef enum tl_type {
     TL_OPEN, /* not said: the reasoner chooses */
-#define TYPE(id, spelling, bytes, doc) TL_##id,
-#include "tl/types.def"
+#define TYPE(id, spelling, number, bits, kind, doc) TL_##id,
+#include "base/types.def"
 #undef TYPE
 } tl_type;
 
@@ -390,7 +390,11 @@ bool tl_expr_equal(const tl_expr *a, const tl_expr *b); /* same structure and na
 
 const char *tl_statement_word(tl_statement_kind kind); /* "Copy" */
 const char *tl_type_name(tl_type type);
-int tl_type_bytes(tl_type type);
+int tl_type_bits(tl_type type);
+int tl_type_bytes(tl_type type);       /* of one that is not packed */
+bool tl_is_narrow(tl_type type);       /* of 8 bits or 4: products alone take it */
+bool tl_is_packed(tl_type type);       /* of 4 bits: two elements share a byte */
+bool tl_is_narrow_whole(tl_type type); /* narrow whole numbers */
 const char *tl_space_name(tl_space space);
 tl_space tl_cut_place(str *name); /* Q_shared is Q, and shared; NOWHERE: it says no place */
 const char *tl_operation_name(tl_operation operation);

@@ -1,6 +1,8 @@
 /* What the tree's enumerators are called in a text, and the facts of their tables. */
 #include "tl/tree.h"
 
+#include <assert.h>
+
 const char *tl_statement_word(tl_statement_kind kind) {
     static const char *const words[] = {
 #define STATEMENT(id, spelling, doc) spelling,
@@ -12,22 +14,46 @@ const char *tl_statement_word(tl_statement_kind kind) {
 
 typedef struct type_row {
     const char *name;
-    int bytes;
+    int bits;
+    bool is_real;
 } type_row;
 
 static const type_row types[] = {
-    {"", 0},
-#define TYPE(id, spelling, bytes, doc) {spelling, bytes},
-#include "tl/types.def"
+    {"", 0, false},
+#define SIGNED false
+#define UNSIGNED false
+#define REAL true
+#define TYPE(id, spelling, number, bits, kind, doc) {spelling, bits, kind},
+#include "base/types.def"
 #undef TYPE
+#undef REAL
+#undef UNSIGNED
+#undef SIGNED
 };
 
 const char *tl_type_name(tl_type type) {
     return types[type].name;
 }
 
+int tl_type_bits(tl_type type) {
+    return types[type].bits;
+}
+
 int tl_type_bytes(tl_type type) {
-    return types[type].bytes;
+    assert(types[type].bits % 8 == 0);
+    return types[type].bits / 8;
+}
+
+bool tl_is_narrow(tl_type type) {
+    return type != TL_OPEN && types[type].bits <= 8;
+}
+
+bool tl_is_packed(tl_type type) {
+    return type != TL_OPEN && types[type].bits < 8;
+}
+
+bool tl_is_narrow_whole(tl_type type) {
+    return tl_is_narrow(type) && !types[type].is_real;
 }
 
 const char *tl_space_name(tl_space space) {

@@ -16,7 +16,7 @@ typedef struct places {
 typedef struct route {
     emit *t;
     emit_address *out;
-    str offset; /* elements, of type long long */
+    str offset; /* elements, or bytes of packed ones, of type long long */
     str row_stride, column_stride;
     bool row_affine, failed;
     bool may_lie_across; /* columns need not lie side by side */
@@ -61,6 +61,12 @@ static void end_at_corner(route *r, const ftl_plan_tensor *tensor, const places 
     row->precedence = 16, row->low = -EMIT_SIZE_MAX, row->high = EMIT_SIZE_MAX;
 }
 
+/* Of two elements a byte the offset is that of the byte: lines begin at even ones. */
+static str contiguous_text(emit *t, emit_value v, tl_type type) {
+    if (tl_is_packed(type)) return emit_format(t, "(%.*s >> 1)", STR_ARGS(emit_within(t, v, 12)));
+    return emit_within(t, v, 12);
+}
+
 static void end_at_tensor(route *r, const tl_symbol *s, const places *at) {
     emit *t = r->t;
     const ftl_plan_tensor *tensor = emit_plan_tensor(t, s->name);
@@ -79,12 +85,12 @@ static void end_at_tensor(route *r, const tl_symbol *s, const places *at) {
         const tl_course *p = &at->courses[i];
         emit_value value = at->values[i];
         bool contiguous = tensor->axes[i].stride_offset < 0;
-        str stride = emit_stride(t, tensor, i);
+        str stride = emit_pointer_stride(t, tensor, i);
         if (contiguous) r->out->origin_multiple = p->multiple;
         if (value.low != 0 || value.high != 0) {
             r->offset =
                 join(t, r->offset,
-                     contiguous ? emit_within(t, value, 12)
+                     contiguous ? contiguous_text(t, value, r->out->type)
                                 : product_text(t, value, stride, tensor->axes[i].is_stride_short));
         }
         if (!p->is_affine) r->row_affine = false;
@@ -279,7 +285,9 @@ const char *emit_pointer_type(tl_type type, bool store) {
     case TL_I32: return store ? "int *" : "const int *";
     case TL_E4M3:
     case TL_E5M2:
-    case TL_I8: return store ? "unsigned char *" : "const unsigned char *";
+    case TL_I8:
+    case TL_I4:
+    case TL_U4: return store ? "unsigned char *" : "const unsigned char *";
     default: return store ? "unsigned short *" : "const unsigned short *";
     }
 }

@@ -33,7 +33,7 @@ typedef struct lines {
     layout layout;
     emit_shape shape;
     bool is_full;               /* every place is inside the tile */
-    int rows, columns, bytes;   /* of the tile, of an element */
+    int rows, columns, bits;    /* of the tile, of an element */
     const emit_tile *widens_to; /* 8-bit lines that become a shared tile of 16 bits; or NULL */
     access_copy access;         /* the shared side */
     emit_address address;       /* the global side */
@@ -73,6 +73,8 @@ void lines_loop(lines *x, lines_cut cut, lines_action *action);
 /* Twice where the tile may be cut: whole tiles skip the comparisons. */
 void lines_loop_to_ends(lines *x, lines_action *action);
 str lines_guard(lines *x);
+/* What a part is counted in, and how many a unit has: elements, or bytes of packed ones. */
+int lines_counted(const lines *x);
 void lines_declare_left(lines *x);
 
 /* --- copy_pairs.c: fragments in pairs of elements --------------------------------------------- */

@@ -15,7 +15,7 @@ static bool lines_layout(emit *t, const emit_tile *tile, bool by_turns, layout *
                         .columns = tile->columns,
                         .warps_down = t->warps,
                         .warps_across = 1,
-                        .element_bytes = tl_type_bytes(tile->type)};
+                        .element_bits = tl_type_bits(tile->type)};
     layout_fit fit = by_turns ? layout_make(&r, out) : layout_lines(&r, out);
     return fit.status == LAYOUT_OK;
 }
@@ -30,21 +30,43 @@ bool emit_lines_stay_in_warp(emit *t, const emit_tile *tile) {
 static void check_units(const lines *x) {
     const emit_shape *s = &x->shape;
     const access_threads *a = &x->access.threads;
-    int swizzle = a->swizzle_bytes, halves = x->widens_to ? 2 : 1;
+    int swizzle = a->swizzle_bytes, pieces = x->widens_to ? 16 / x->bits : 1;
     for (int i = 0; i < s->down * s->across; i++) {
         int line = i / s->across * s->row_step;
-        int byte = i % s->across * s->column_step * x->access.tile.element_bytes;
+        int byte = i % s->across * s->column_step * x->access.tile.element_bits / 8;
         int turn = swizzle > SHARED_UNIT_BYTES
                        ? (byte & (swizzle - 1)) ^ (((line & 7) >> a->swizzle_shift) << 4)
                        : 0;
         int inside = swizzle > SHARED_UNIT_BYTES ? byte & (swizzle - 1) : 0;
-        access_step step = access_copy_step(&x->access, halves * i);
+        access_step step = access_copy_step(&x->access, pieces * i);
         assert(step.xor_bytes == turn);
         assert(step.add_bytes == line * a->pitch_bytes + access_beyond(a, byte - inside));
         (void)step;
         (void)turn;
         (void)inside;
     }
+}
+
+/* Is the last axis of a view as long as that of its tensor, inside of which each element is? */
+static bool ends_with_tensor(const tl_symbol *from) {
+    const tl_symbol *tensor = emit_tensor_under(from);
+    if (!from || !from->view || tensor == from) return true;
+    const tl_axes *a = &from->view->axes, *b = tensor ? tensor->axes : NULL;
+    return b && tl_expr_equal(a->items[a->count - 1].extent, b->items[b->count - 1].extent);
+}
+
+/* Two elements a byte: a line is whole bytes of neighbours. Where a tensor's own axis ends the
+ * launch sees to that.
+ */
+static bool packed_fit(const lines *x) {
+    if (x->is_gathered)
+        return copy_refuse(x->t, x->s, "elements that share bytes move as they lie, not across");
+    if (x->address.columns_complete || x->address.columns_multiple % 2 == 0 ||
+        ends_with_tensor(tl_copy_source(x->s).symbol))
+        return true;
+    return copy_refuse(x->t, x->s,
+                       "the view's rows may end within a byte, which two elements share; make its "
+                       "last axis a known even length");
 }
 
 /* The global side: where the units are, and how the end of the tensor may cut them. */
@@ -56,7 +78,7 @@ static bool set_global(lines *x, const emit_tile *tile) {
         is_load ? emit_address_across(t, x->s, tile, a) : emit_address_of(t, x->s, tile, a);
     if (!is_found) return false;
     x->converts = a->type != tile->type;
-    bool narrow = tl_type_bytes(a->type) <= 2 && a->type != TL_OPEN;
+    bool narrow = tl_type_bits(a->type) <= 16 && a->type != TL_OPEN;
     bool rounds = x->registers && tile->type == TL_F32 && narrow && x->s->copy.to == TL_GLOBAL;
     if (x->converts && !rounds)
         return copy_refuse(
@@ -64,6 +86,7 @@ static bool set_global(lines *x, const emit_tile *tile) {
             "only f32 lines in registers change their type, on the way out to 16 bits or 8");
     x->is_gathered = a->column_stride.length > 0;
     x->is_permuted = x->registers && tl_is_permuted(a->symbol);
+    if (tl_is_packed(tile->type) && !packed_fit(x)) return false;
     if (!x->is_gathered && !copy_is_aligned(t, x->s, a, x->shape.elements)) return false;
     x->is_partial = !a->columns_complete && a->columns_multiple % x->shape.elements;
     return true;
@@ -76,7 +99,7 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
                  .s = s,
                  .rows = tile->rows,
                  .columns = tile->columns,
-                 .bytes = tl_type_bytes(tile->type),
+                 .bits = tl_type_bits(tile->type),
                  .registers = registers};
     if (registers) {
         x->layout = registers->layout;
@@ -87,7 +110,7 @@ bool lines_make(lines *x, emit *t, const tl_statement *s, const emit_tile *share
     x->is_rolled = t->is_async && t->warps == 1 && s->copy.is_async && x->shape.down > UNROLLED;
     if (shared) {
         layout_fit fit = access_copy_make(&x->layout, &shared->store, 16, &x->access);
-        bool widens = x->bytes == 1 && tl_type_bytes(shared->type) == 2;
+        bool widens = x->bits <= 8 && tl_type_bits(shared->type) == 16;
         x->widens_to = widens ? shared : NULL;
         x->is_permuted = registers && shared->tile->allocation->allocate.is_permuted;
         if (fit.status != LAYOUT_OK || x->access.bytes != 16 ||
@@ -171,7 +194,8 @@ str lines_pointer(lines *x, const char *name) {
     else if (s->down > 1)
         text = emit_format(t, "%.*s + %d * down * %.*s", STR_ARGS(text), s->row_step,
                            STR_ARGS(stride));
-    if (s->across > 1) text = emit_format(t, "%.*s + %d * across", STR_ARGS(text), s->column_step);
+    int step = x->bits < 8 ? s->column_step / 2 : s->column_step; /* bytes of packed ones */
+    if (s->across > 1) text = emit_format(t, "%.*s + %d * across", STR_ARGS(text), step);
     return text;
 }
 
@@ -179,7 +203,7 @@ str lines_shared(lines *x, const char *name) {
     emit *t = x->t;
     const emit_shape *s = &x->shape;
     const access_threads *a = &x->access.threads;
-    int swizzle = a->swizzle_bytes, column_bytes = s->column_step * x->access.tile.element_bytes;
+    int swizzle = a->swizzle_bytes, column_bytes = s->column_step * x->access.tile.element_bits / 8;
     str text = str_from(name), turn = {0};
     if (swizzle > SHARED_UNIT_BYTES) {
         if (s->down > 1 && s->row_step % 8) {
@@ -213,13 +237,13 @@ str lines_unit(lines *x) {
 }
 
 const char *lines_suffix(const lines *x) {
-    if (!x->registers || x->bytes != 4) return "";
+    if (!x->registers || x->bits != 32) return "";
     return x->registers->type == TL_I32 ? "_i32" : "_f32";
 }
 
 const char *lines_elements(const lines *x) {
-    if (x->registers && x->bytes == 4) return "";
-    if (x->bytes == 1) return "_bytes";
+    if (x->registers && x->bits == 32) return "";
+    if (x->bits <= 8) return "_bytes";
     return x->shape.elements == 8 ? "<8>" : "<4>";
 }
 
@@ -247,12 +271,17 @@ str lines_guard(lines *x) {
     return copy_both(t, rows, columns);
 }
 
+int lines_counted(const lines *x) {
+    return x->bits < 8 ? SHARED_UNIT_BYTES : x->shape.elements;
+}
+
 void lines_declare_left(lines *x) {
     emit *t = x->t;
     str rows = row_guard(x), column = unit_column(x);
     const char *format = x->shape.column_step ? "columns_left - (%.*s)" : "columns_left - %.*s";
     str left = emit_format(t, format, STR_ARGS(column));
     if (rows.length) left = emit_format(t, "%.*s ? %.*s : 0", STR_ARGS(rows), STR_ARGS(left));
+    if (x->bits < 8) left = emit_format(t, "(%.*s) / 2", STR_ARGS(left));
     emit_text(t, "const int left = %.*s;", STR_ARGS(left));
 }
 

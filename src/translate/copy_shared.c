@@ -34,7 +34,7 @@ static bool pair_address(emit *t, const tl_statement *s, const emit_tile *regist
 static str two_of_four(emit *t, const emit_tile *from, tl_type type, int first) {
     str even = emit_format(t, "%.*s[m16][2 * n8][2 * half + %d]", STR_ARGS(from->name), first);
     str odd = emit_format(t, "%.*s[m16][2 * n8 + 1][2 * half + %d]", STR_ARGS(from->name), first);
-    if (tl_type_bytes(type) == 4)
+    if (tl_type_bits(type) == 32)
         return emit_format(t, "%.*s, %.*s", STR_ARGS(even), STR_ARGS(odd));
     return emit_format(t, "ftl_pack_%s(%.*s, %.*s)", emit_type_word(type), STR_ARGS(even),
                        STR_ARGS(odd));
@@ -53,7 +53,7 @@ static void fours_to_shared(emit *t, const tl_statement *s, const emit_tile *fro
         fours.across /= 2;
         int opened = emit_open_frame(t, &fours);
         emit_text(t, "ftl_store_shared_%s(%.*s, %.*s, %.*s);",
-                  tl_type_bytes(to->type) == 4 ? "f32x4" : "8", STR_ARGS(address),
+                  tl_type_bits(to->type) == 32 ? "f32x4" : "8", STR_ARGS(address),
                   STR_ARGS(two_of_four(t, from, to->type, 0)),
                   STR_ARGS(two_of_four(t, from, to->type, 1)));
         emit_close_frame(t, opened);
@@ -139,7 +139,7 @@ void copy_matrices_to_shared(emit *t, const tl_statement *s, const emit_tile *fr
                              const emit_tile *to) {
     const shared_layout *l = &to->store;
     int across = from->shape.across, step = from->layout.spread[1].step.row;
-    bool fits = tl_type_bytes(to->type) == 2 && !l->by_columns && !from->shape.is_lines &&
+    bool fits = tl_type_bits(to->type) == 16 && !l->by_columns && !from->shape.is_lines &&
                 from->layout.spread[0].count == 1 && (from->is_packed || from->type == TL_F32) &&
                 (!from->is_packed || from->type == to->type);
     if (!fits) {

@@ -84,8 +84,8 @@ static bool make_box(box *x, bool loads) {
     if (!find_corners(x, loads)) return false;
     const emit_corner *corner = x->corners;
     x->tensor = &t->plan->tensors[corner->tensor];
-    if (ftl_type_bytes(x->tensor->type) != (size_t)tl_type_bytes(tile->type) ||
-        tile->store.by_columns)
+    if (ftl_type_bits(x->tensor->type) != (size_t)tl_type_bits(tile->type) ||
+        tl_is_packed(tile->type) || tile->store.by_columns)
         return refuse(x, "tma changes neither types nor the order of elements");
     if (!loads && !ends_at_units(x))
         return refuse(x, "tma stores whole 16 bytes: the contiguous axis must be known to be a "

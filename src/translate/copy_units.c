@@ -16,7 +16,7 @@ static void async_unit(lines *x, lines_cut cut) {
     } else {
         lines_declare_left(x);
         emit_text(t, "ftl_cp_async_16_part<%d>(%.*s, left > 0 ? %.*s : args.%.*s, left);",
-                  x->shape.elements, STR_ARGS(target), STR_ARGS(source), STR_ARGS(tensor));
+                  lines_counted(x), STR_ARGS(target), STR_ARGS(source), STR_ARGS(tensor));
     }
 }
 
@@ -36,7 +36,7 @@ static void load_unit(lines *x, lines_cut cut) {
         str part = emit_format(t, "%.*s_part%s(%.*s, %.*s, left);", STR_ARGS(load),
                                lines_elements(x), STR_ARGS(unit), STR_ARGS(source));
         lines_declare_left(x);
-        emit_either(t, emit_format(t, "left >= %d", x->shape.elements), whole, part);
+        emit_either(t, emit_format(t, "left >= %d", lines_counted(x)), whole, part);
     }
 }
 
@@ -50,7 +50,7 @@ static void gather_unit(lines *x, lines_cut cut) {
     } else if (cut == LINES_OR_NONE) {
         left = emit_format(t, "%.*s ? %.*s : 0", STR_ARGS(lines_guard(x)), STR_ARGS(left));
     }
-    const char *kind = x->bytes == 1 ? "_bytes" : x->bytes == 2 ? "_halves" : lines_suffix(x);
+    const char *kind = x->bits == 8 ? "_bytes" : x->bits == 16 ? "_halves" : lines_suffix(x);
     emit_text(t, "ftl_gather_global_16%s(%.*s, %.*s, %.*s, %.*s);", kind, STR_ARGS(lines_unit(x)),
               STR_ARGS(lines_pointer(x, "source")), STR_ARGS(x->address.column_stride),
               STR_ARGS(left));
@@ -106,14 +106,40 @@ static void store_unit(lines *x, lines_cut cut) {
 
 /* --- between registers and shared memory ------------------------------------------------------ */
 
-/* Do the first units of 8 lanes, 32 bytes apart in a row, meet in the banks? Those of the second
- * four then store their second ones first.
+/* Do the first wide units of 8 lanes, 32 or 64 bytes apart in a row, meet in the banks? Those past
+ * 128 bytes then store their second half first.
  */
 static bool takes_turns(const lines *x) {
-    enum { LANES_AT_ONCE = 8 };
+    enum { LANES_AT_ONCE = 8, WIDE_BYTES = 2, BANKS_BYTES = LANES_AT_ONCE * SHARED_UNIT_BYTES };
     int chunks = x->columns / x->shape.elements;
-    return (chunks & -chunks) >= LANES_AT_ONCE &&
-           x->access.threads.swizzle_bytes == LANES_AT_ONCE * SHARED_UNIT_BYTES;
+    return (chunks & -chunks) * x->shape.elements * WIDE_BYTES > BANKS_BYTES &&
+           x->access.threads.swizzle_bytes == BANKS_BYTES;
+}
+
+/* 32 elements of 4 bits fill four units, side by side in a run of the swizzle or beyond it. */
+static void put_packed_unit(lines *x, bool turns) {
+    emit *t = x->t;
+    int swizzle = x->access.threads.swizzle_bytes;
+    str unit = turns ? STR("turned") : lines_unit(x);
+    if (turns) {
+        emit_text(t, "const unsigned turn = (unsigned)(column & 64) >> 1;");
+        emit_text(t, "unsigned turned[4];");
+        emit_text(t, "ftl_turn(turned, %.*s, turn);", STR_ARGS(lines_unit(x)));
+    }
+    emit_text(t, "const unsigned place = %.*s%s;", STR_ARGS(lines_shared(x, "target")),
+              turns ? " ^ turn" : "");
+    emit_text(t, "unsigned wide[4][4];");
+    emit_text(t, "ftl_widen_%s_%s(wide, %.*s);", emit_type_word(x->registers->type),
+              emit_type_word(x->widens_to->type), STR_ARGS(unit));
+    emit_text(t, "ftl_store_shared_16(place, wide[0]);");
+    for (int i = 1; i < 4; i++) {
+        int byte = SHARED_UNIT_BYTES * i;
+        int inside = swizzle > SHARED_UNIT_BYTES ? byte & (swizzle - 1) : 0;
+        str at = inside ? emit_format(t, byte > inside ? "(place ^ %d)" : "place ^ %d", inside)
+                        : STR("place");
+        if (byte > inside) at = emit_format(t, "%.*s + %d", STR_ARGS(at), byte - inside);
+        emit_text(t, "ftl_store_shared_16(%.*s, wide[%d]);", STR_ARGS(at), i);
+    }
 }
 
 static void put_turned_unit(lines *x) {
@@ -144,6 +170,10 @@ static void put_wide_unit(lines *x) {
 
 static void put_unit(lines *x, lines_cut cut) {
     (void)cut;
+    if (x->widens_to && x->bits < 8) {
+        put_packed_unit(x, takes_turns(x));
+        return;
+    }
     if (x->widens_to && takes_turns(x)) {
         put_turned_unit(x);
         return;
@@ -212,7 +242,7 @@ static void store_dealt(lines *x, lines_cut cut) {
     (void)cut;
     emit *t = x->t;
     const access_threads *a = &x->access.threads;
-    str byte = emit_format(t, "column * %d", x->bytes);
+    str byte = x->bits < 8 ? STR("column / 2") : emit_format(t, "column * %d", x->bits / 8);
     if (a->panel_bytes) {
         byte = emit_format(t, "(%.*s %% %d ^ (row & 7) >> %d << 4) + %.*s", STR_ARGS(byte),
                            a->swizzle_bytes, a->swizzle_shift, STR_ARGS(emit_beyond(t, a, byte)));

@@ -123,7 +123,7 @@ void copy_vector_global(emit *t, const tl_statement *s, const emit_tile *v, bool
 
 void copy_vector_shared(emit *t, const tl_statement *s, const emit_tile *v, const emit_tile *shared,
                         bool loads) {
-    if (tl_type_bytes(shared->type) != 4 || shared->type != v->type) {
+    if (tl_type_bits(shared->type) != 32 || shared->type != v->type) {
         copy_refuse(t, s, "vectors in shared memory are f32 or i32");
         return;
     }

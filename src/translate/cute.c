@@ -29,7 +29,7 @@ static bool is_power(int value) {
  */
 static bool has_layout(const shared_layout *l) {
     return l->panels <= 1 && is_power(l->pitch_bytes) && is_power(shared_lines(l)) &&
-           l->pitch_bytes == shared_line_bytes(l) && l->element_bytes <= SHARED_UNIT_BYTES;
+           l->pitch_bytes == shared_line_bytes(l) && l->element_bits >= 8;
 }
 
 /* Offsets are linear over the bits of row and column, and so is the layout: agreeing on each bit
@@ -40,14 +40,14 @@ static void prove_axis(const emit_tile *tile, bool is_row, int count, text_buffe
     for (int at = 1; at < count; at *= 2) {
         layout_point place = is_row ? (layout_point){at, 0} : (layout_point){0, at};
         text_format(out, "static_assert(%.*s_layout{}(%d, %d) == %d);\n", STR_ARGS(tile->name),
-                    place.row, place.column, shared_offset(l, place) / l->element_bytes);
+                    place.row, place.column, 8 * shared_offset(l, place) / l->element_bits);
     }
 }
 
 static void describe(const emit_tile *tile, text_buffer *out) {
     const shared_layout *l = &tile->store;
     text_format(out, "// %.*s: %d x %d elements of %d bytes, lines of %d bytes",
-                STR_ARGS(tile->name), l->rows, l->columns, l->element_bytes, l->pitch_bytes);
+                STR_ARGS(tile->name), l->rows, l->columns, l->element_bits / 8, l->pitch_bytes);
     if (l->swizzle_bytes > SHARED_UNIT_BYTES) text_format(out, ", swizzled %d", l->swizzle_bytes);
     text_add_z(out, "\n");
 }
@@ -59,9 +59,9 @@ static void emit_layout(const emit_tile *tile, text_buffer *out) {
         text_add_z(out, "// (no CuTe layout: its lines are no power of two long)\n\n");
         return;
     }
-    int line = l->pitch_bytes / l->element_bytes;
+    int line = 8 * l->pitch_bytes / l->element_bits;
     int bits = log2_of(l->swizzle_bytes / SHARED_UNIT_BYTES);
-    int unit = log2_of(SHARED_UNIT_BYTES / l->element_bytes);
+    int unit = log2_of(8 * SHARED_UNIT_BYTES / l->element_bits);
     /* Unit u of line r is at u xor (r >> (3 - bits)): the bits lie so far above the unit's. */
     int above = log2_of(line) + (3 - bits) - unit;
     text_format(out,

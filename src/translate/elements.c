@@ -381,7 +381,7 @@ void elements_statement(emit *t, const elements_item *x, const elements_mask *m)
     for (int e = 0; e < elements; e++) value[e] = new_value(t, x, m, e);
     for (int e = 0; e < elements; e++) {
         str text = value[e];
-        if (to->is_vector && tl_type_bytes(to->type) == 2) {
+        if (to->is_vector && tl_type_bits(to->type) == 16) {
             text = emit_format(t, "ftl_round_%s(%.*s)", emit_type_word(to->type), STR_ARGS(text));
         }
         emit_text(t, "%.*s = %.*s;", STR_ARGS(emit_element(t, to, &x->frame->shape, e)),

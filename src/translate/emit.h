@@ -431,8 +431,11 @@ void emit_place_parts(emit *t); /* when the tiles they are in have their place a
 const emit_tile *emit_cursor(emit *t, const emit_tile *tile);
 /* parameters.c: the parameter struct, the plan, the prologue */
 void emit_make_plan(emit *t);
-const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name);  /* NULL: no parameter */
+const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name); /* NULL: no parameter */
+const tl_symbol *emit_tensor_under(const tl_symbol *s); /* of a view; a tensor is its own */
 str emit_stride(emit *t, const ftl_plan_tensor *tensor, int axis); /* text, of type long long */
+/* The same as pointers count: bytes of packed elements. */
+str emit_pointer_stride(emit *t, const ftl_plan_tensor *tensor, int axis);
 void emit_parameter_struct(emit *t, text_buffer *out);
 void emit_prologue(emit *t);
 void emit_let(emit *t, const tl_statement *s);
@@ -478,7 +481,7 @@ typedef struct emit_address {
     str base;          /* pointer expression without row and column parts, parenthesised */
     bool row_affine;   /* element (row, column) is base + row*row_stride + column */
     int section;       /* it is so from one of so many rows to the next */
-    str row_stride;    /* text, elements */
+    str row_stride;    /* text, elements, or bytes of packed ones */
     str column_stride; /* the same, where columns do not lie side by side; else empty */
     tl_type type;
     str pointer_type;                     /* "const unsigned short *" */

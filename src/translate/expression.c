@@ -233,18 +233,19 @@ static emit_value table_element(emit *t, const tl_expr *e, const emit_scope *sco
     tl_type type = s->parameter->parameter.type;
     const ftl_plan_tensor *tensor = emit_plan_tensor(t, s->name);
     str text = emit_format(t, "args.%.*s", STR_ARGS(emit_clean(t, s->name))), guard = STR("");
-    for (int i = 0; i < e->item_count; i++) {
+    const char *plus = tl_is_packed(type) ? ", " : " + "; /* an element of a byte is counted */
+    for (int i = 0; i < e->item_count; i++, plus = " + ") {
         emit_value at = emit_integer(t, e->items[i], scope);
         if (may_fall_outside(e->items[i], scope)) {
             guard = emit_format(t, "%.*s%s%.*s", STR_ARGS(guard), guard.length ? " && " : "",
                                 STR_ARGS(inside(t, at, s->axes->items[i].extent)));
         }
-        text = emit_format(t, "%.*s + %.*s * %.*s", STR_ARGS(text),
+        text = emit_format(t, "%.*s%s%.*s * %.*s", STR_ARGS(text), plus,
                            STR_ARGS(emit_within(t, at, VALUES_QUOTIENT)),
                            STR_ARGS(emit_stride(t, tensor, i)));
     }
     str load = emit_format(t, "ftl_load_global_%s(%.*s)", emit_type_word(type), STR_ARGS(text));
-    if (guard.length && tl_type_bytes(type) == 4) /* no branch: several are on their way at once */
+    if (guard.length && tl_type_bits(type) == 32) /* no branch: several are on their way at once */
         load = emit_format(t, "ftl_load_global_%s_if(%.*s, %.*s)", emit_type_word(type),
                            STR_ARGS(guard), STR_ARGS(text));
     else if (guard.length)

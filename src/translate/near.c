@@ -92,7 +92,7 @@ static bool ends_in_16_bits(emit *t, const emit_tile *tile, followed *before) {
             is_summed |= tl_reduces_by_sum(c->operation);
             if (target && is_copied(t, target)) return false;
         } else if (!target ||
-                   !(tl_type_bytes(target->type) == 2 || ends_in_16_bits(t, target, before))) {
+                   !(tl_type_bits(target->type) == 16 || ends_in_16_bits(t, target, before))) {
             return false;
         }
     }

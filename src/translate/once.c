@@ -63,7 +63,7 @@ static void declare_line(once *o, const tl_expr *e) {
     enum { FAR = 1 << 30 }; /* no length is as long */
     emit *t = o->t;
     int axis = find_axis(o, e);
-    bool fits = axis >= 0 && tl_type_bytes(e->symbol->parameter->parameter.type) == 4 &&
+    bool fits = axis >= 0 && tl_type_bits(e->symbol->parameter->parameter.type) == 32 &&
                 !o->x->frame->shape.alternates;
     if (!fits) return;
     emit_value at = index_at(o, e->items[axis], 0);

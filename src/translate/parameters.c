@@ -8,7 +8,7 @@
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-static const tl_symbol *tensor_under(const tl_symbol *s) {
+const tl_symbol *emit_tensor_under(const tl_symbol *s) {
     while (s && !s->parameter && s->view_base) s = s->view_base;
     return s;
 }
@@ -22,7 +22,7 @@ static bool moves_in_lines(emit *t, const tl_symbol *tensor) {
         tl_end from = tl_copy_source(s), to = tl_copy_target(s);
         tl_end global = s->copy.from == TL_GLOBAL ? from : to,
                tile = s->copy.from == TL_GLOBAL ? to : from;
-        if (tensor_under(global.symbol) != tensor || !tile.tile) continue;
+        if (emit_tensor_under(global.symbol) != tensor || !tile.tile) continue;
         if (global.space == TL_GLOBAL && tile.tile->axis_count == 2) return true;
     }
     return false;
@@ -30,10 +30,10 @@ static bool moves_in_lines(emit *t, const tl_symbol *tensor) {
 
 ftl_type translate_type(tl_type type) {
     switch (type) {
-#define TYPE(id, spelling, bytes, doc)                                                             \
+#define TYPE(id, spelling, number, bits, kind, doc)                                                \
     case TL_##id:                                                                                  \
         return FTL_##id;
-#include "tl/types.def"
+#include "base/types.def"
 #undef TYPE
     case TL_OPEN: break;
     }
@@ -115,7 +115,7 @@ static void plan_tensors(emit *t) {
         tensor->is_sum = s->kind == TL_OUTPUT && tl_is_sum(t->kernel, s->parameter.symbol);
         tensor->is_kept = s->parameter.is_kept;
         tensor->pointer_offset = take(&plan->parameter_bytes, 8);
-        tensor->alignment_bytes = lines ? 16 : tl_type_bytes(s->parameter.type);
+        tensor->alignment_bytes = lines ? 16 : (int32_t)ftl_type_bytes(tensor->type);
         plan_axes(t, s, tensor, lines);
         bool is_table = tensor->type == FTL_I32 && tensor->role == FTL_INPUT;
         if (is_table) translate_table(t->kernel, s->parameter.symbol, plan, t->memory, tensor);
@@ -340,12 +340,21 @@ const ftl_plan_tensor *emit_plan_tensor(const emit *t, str name) {
     return NULL;
 }
 
-str emit_stride(emit *t, const ftl_plan_tensor *tensor, int axis) {
+static str stride_text(emit *t, const ftl_plan_tensor *tensor, int axis, bool is_halved) {
     if (tensor->axes[axis].stride_offset < 0) return STR("1");
     str name = emit_clean(t, str_from(tensor->name));
-    const char *widened = tensor->axes[axis].is_stride_short ? "(long long)" : "";
-    return emit_format(t, "%sargs.%.*s_stride_%s", widened, STR_ARGS(name),
-                       tensor->axes[axis].name);
+    str text = emit_format(t, "args.%.*s_stride_%s", STR_ARGS(name), tensor->axes[axis].name);
+    if (is_halved) text = emit_format(t, "(%.*s >> 1)", STR_ARGS(text));
+    return tensor->axes[axis].is_stride_short ? emit_format(t, "(long long)%.*s", STR_ARGS(text))
+                                              : text;
+}
+
+str emit_stride(emit *t, const ftl_plan_tensor *tensor, int axis) {
+    return stride_text(t, tensor, axis, false);
+}
+
+str emit_pointer_stride(emit *t, const ftl_plan_tensor *tensor, int axis) {
+    return stride_text(t, tensor, axis, ftl_type_bits(tensor->type) < 8);
 }
 
 void emit_parameter_struct(emit *t, text_buffer *out) {

@@ -124,7 +124,7 @@ static void place_part(emit *t, emit_tile *part) {
     const shared_layout *l = &own.part_of->store;
     const emit_tile *root = own.part_of;
     while (root->part_of) root = root->part_of;
-    int unit = l->swizzle_bytes, bytes = l->element_bytes;
+    int unit = l->swizzle_bytes, bytes = l->element_bits / 8;
     int first = own.first_column * bytes, width = own.columns * bytes;
     if (l->by_columns || first % unit || width % unit) {
         emit_unsupported(

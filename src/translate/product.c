@@ -60,8 +60,8 @@ static bool make_side(product *p, const tl_operand *operand, side *x, bool right
     x->in_registers = x->tile->space == TL_REGISTER;
     x->contracted_is_rows = right != operand->is_transposed;
     if (right)
-        p->is_across = tl_type_bytes(x->tile->type) == 1 &&
-                       tl_lies_across(operand, true, x->tile->tile->allocation);
+        p->is_across =
+            tl_is_narrow(x->tile->type) && tl_lies_across(operand, true, x->tile->tile->allocation);
     if (x->in_registers &&
         (right || operand->is_transposed || !x->tile->is_packed || x->tile->shape.is_lines))
         return refuse(p, x->tile->name,
@@ -86,7 +86,7 @@ static bool make_product(product *p) {
         return refuse(p, emit_format(p->t, "by %.*s", STR_ARGS(c->atom)),
                       "there is no such product of these types");
     if (!emit_has(p->t, p->s, c->atom, atom->feature)) return false;
-    bool is_bytes = tl_type_bytes(atom->type) == 1;
+    bool is_bytes = tl_is_narrow(atom->type);
     p->wide = atom->k == 16 || is_bytes ? atom : NULL;
     p->narrow = is_bytes ? NULL : atom_narrow_product(atom);
     p->down = p->target->shape.down, p->across = p->target->shape.across;

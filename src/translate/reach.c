@@ -1,7 +1,7 @@
 /* What a launch demands of lengths. Indices ask for an axis that is long enough: bias[min(k, 3)] or
  * k_scale[kv/32] of a shorter one would read what is nobody's; what stands under a condition (the
  * values of `select`, the right side of `and` and `or`) may have been left out by it. A length that
- * is made of others is not below 0.
+ * is made of others is not below 0. Rows of elements that share bytes end with a byte.
  */
 #include "translate/emit.h"
 
@@ -145,11 +145,36 @@ static void demand_length(const tl_expr *extent, const ftl_plan *plan, arena *me
     list_push(memory, to, f);
 }
 
+/* --- elements that share bytes ---------------------------------------------------------------- */
+
+static bool is_copied(const tl_kernel *kernel, const tl_symbol *tensor) {
+    for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
+        if (s->kind == TL_COPY && s->copy.from == TL_GLOBAL &&
+            emit_tensor_under(tl_copy_source(s).symbol) == tensor)
+            return true;
+    return false;
+}
+
+static void demand_even(const tl_expr *extent, const ftl_plan *plan, arena *memory,
+                        translate_conditions *to) {
+    int64_t known;
+    ftl_formula f;
+    if (tl_known_integer(extent, &known)) return; /* a multiple of a unit */
+    const tl_expr *rest = tl_new_binary(memory, TL_MODULO, extent, tl_new_integer(memory, 2));
+    const tl_expr *even = tl_new_binary(memory, TL_EQUAL, rest, tl_new_integer(memory, 0));
+    if (!translate_formula(even, plan, memory, &f) || is_said(to, f.text)) return;
+    list_push(memory, to, f);
+}
+
 void translate_length_conditions(const tl_kernel *kernel, const ftl_plan *plan, arena *memory,
                                  translate_conditions *to) {
     for (int i = 0; i < kernel->symbol_count; i++) {
         const tl_axes *axes = kernel->symbols[i]->axes;
         for (int a = 0; axes && a < axes->count; a++)
             demand_length(axes->items[a].extent, plan, memory, to);
+        const tl_statement *said = kernel->symbols[i]->parameter;
+        if (axes && axes->count && said && tl_is_packed(said->parameter.type) &&
+            is_copied(kernel, kernel->symbols[i]))
+            demand_even(axes->items[axes->count - 1].extent, plan, memory, to);
     }
 }

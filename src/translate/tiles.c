@@ -79,14 +79,14 @@ bool emit_misfits(emit *t, diag_range range, const emit_tile *tile, layout_fit f
 
 static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     const tl_layout *l = &s->allocate.layout;
-    int bytes = tl_type_bytes(tile->type);
+    bool is_narrow = tl_is_narrow(tile->type);
     if (l->kind != TL_MMA_A && l->kind != TL_MMA_C && l->kind != TL_LINES)
         return emit_unsupported(
             t, s->range, tile->name,
             "a matrix in registers is mma_A, mma_C or lines; a right operand is read "
             "from shared memory");
-    bool is_quads = bytes == 1 && l->kind != TL_LINES;
-    bool is_turned = l->is_permuted && l->kind != TL_MMA_C && bytes > 1;
+    bool is_quads = is_narrow && l->kind != TL_LINES;
+    bool is_turned = l->is_permuted && l->kind != TL_MMA_C && !is_narrow;
     if (is_turned || (is_quads && tile->columns % (16 * (l->over_columns ? l->over_columns : 1))))
         return emit_unsupported(t, s->range, tile->name,
                                 is_turned ? "permuted operands of 16 bits have no atoms"
@@ -95,7 +95,7 @@ static bool whole_layout(emit *t, const tl_statement *s, emit_tile *tile) {
     tile->layout = *tile->bound->layout;
     tile->shape = emit_shape_of(&tile->layout, l->kind == TL_LINES);
     tile->shape.alternates = l->kind == TL_MMA_C && l->is_permuted;
-    tile->is_packed = bytes <= 2;
+    tile->is_packed = tl_type_bits(tile->type) <= 16;
     return true;
 }
 

@@ -2,19 +2,19 @@
 #include "translate/emit.h"
 
 void emit_make_store(emit *t, const tl_statement *s, emit_tile *tile) {
-    int bytes = tl_type_bytes(tile->type);
+    int bits = tl_type_bits(tile->type);
     if (tile->is_vector) {
         tile->store = (shared_layout){.rows = tile->rows,
                                       .columns = 1,
-                                      .element_bytes = bytes,
-                                      .pitch_bytes = bytes,
+                                      .element_bits = bits,
+                                      .pitch_bytes = bits / 8,
                                       .swizzle_bytes = SHARED_UNIT_BYTES};
     } else {
         layout_fit fit =
             tile->bound->in_panels
-                ? shared_make_panels(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
+                ? shared_make_panels(tile->rows, tile->columns, bits, s->allocate.swizzle_bytes,
                                      s->allocate.by_columns, &tile->store)
-                : shared_make(tile->rows, tile->columns, bytes, s->allocate.swizzle_bytes,
+                : shared_make(tile->rows, tile->columns, bits, s->allocate.swizzle_bytes,
                               s->allocate.by_columns, 0, &tile->store);
         if (emit_misfits(t, s->range, tile, fit)) return;
     }

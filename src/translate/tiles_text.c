@@ -18,11 +18,11 @@ str emit_fragment_column(const emit_shape *s, int e) {
 
 /* How many elements of a matrix share a variable. */
 static int per_word(const emit_tile *tile) {
-    return tile->is_packed ? 4 / tl_type_bytes(tile->type) : 1;
+    return tile->is_packed ? 32 / tl_type_bits(tile->type) : 1;
 }
 
 bool emit_has_quads(const emit_tile *tile) {
-    return tile->is_packed && tl_type_bytes(tile->type) == 1;
+    return tile->is_packed && tl_is_narrow(tile->type);
 }
 
 str emit_high_name(emit *t, const emit_tile *tile) {

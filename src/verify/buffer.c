@@ -6,20 +6,19 @@
 
 convert_format buffer_format(ftl_type type) {
     switch (type) {
-    case FTL_F16: return CONVERT_F16;
-    case FTL_BF16: return CONVERT_BF16;
-    case FTL_E4M3: return CONVERT_E4M3;
-    case FTL_E5M2: return CONVERT_E5M2;
-    case FTL_I8: return CONVERT_I8;
-    case FTL_I32: return CONVERT_I32;
-    case FTL_F32: break;
+#define TYPE(id, spelling, number, bits, kind, doc)                                                \
+    case FTL_##id:                                                                                 \
+        return CONVERT_##id;
+#include "base/types.def"
+#undef TYPE
     }
     return CONVERT_F32;
 }
 
 double buffer_spread(ftl_type type) {
-    enum { WHOLE_NUMBERS = 32 };
-    return type == FTL_I8 ? WHOLE_NUMBERS : 1;
+    convert_format format = buffer_format(type);
+    bool is_code = convert_is_whole(format) && convert_bits(format) <= 8;
+    return is_code ? (convert_most(format) + 1) / 4 : 1;
 }
 
 /* --- layout ----------------------------------------------------------------------------------- */
@@ -40,8 +39,9 @@ static void storage_order(const ftl_plan_tensor *of, verify_layout layout,
 /* Returns how many elements are between the first and the last, both included. */
 static int64_t lay_out(const ftl_plan_tensor *of, verify_layout layout, ftl_tensor *t) {
     int order[FTL_AXES_MAX];
-    int64_t element = (int64_t)ftl_type_bytes(of->type), next = 1, span = 1;
-    int64_t unit = of->alignment_bytes > element ? of->alignment_bytes / element : 1;
+    int64_t bits = (int64_t)ftl_type_bits(of->type), alignment = of->alignment_bytes;
+    int64_t unit = 8 * alignment > bits && alignment > 1 ? 8 * alignment / bits : 1;
+    int64_t next = 1, span = 1;
     bool is_padded = layout == VERIFY_PADDED || layout == VERIFY_TURNED_PADDED;
     storage_order(of, layout, order);
     for (int i = 0; i < of->axis_count; i++) {
@@ -78,7 +78,7 @@ void buffer_new(arena *memory, const ftl_plan_tensor *of, const int64_t *extents
     if (out->columns == 0) out->rows = 0;
     int64_t span = lay_out(of, layout, t);
     size_t alignment = of->alignment_bytes > 2 ? (size_t)of->alignment_bytes : 2;
-    size_t inside = (size_t)span * ftl_type_bytes(of->type);
+    size_t inside = convert_size(out->format, (size_t)span);
     /* aligned as demanded and no better; an even number of bytes, for the poison */
     size_t before = VERIFY_GUARD_BYTES + alignment;
     out->bytes = (before + inside + VERIFY_GUARD_BYTES + 63) / 64 * 64;
@@ -97,19 +97,24 @@ void buffer_row_index(const buffer *b, int64_t row, int64_t index[FTL_AXES_MAX])
     }
 }
 
-static unsigned char *row_address(const buffer *b, int64_t row) {
+static int64_t row_offset(const buffer *b, int64_t row) { /* elements */
     int64_t index[FTL_AXES_MAX], offset = 0;
     buffer_row_index(b, row, index);
     for (int i = 0; i + 1 < b->argument.axis_count; i++)
         offset += index[i] * b->argument.strides[i];
-    return b->elements + offset * (int64_t)convert_bytes(b->format);
+    return offset;
+}
+
+/* Of what is written: elements of whole bytes. */
+static unsigned char *row_address(const buffer *b, int64_t row) {
+    return b->elements + row_offset(b, row) * (int64_t)convert_size(b->format, 1);
 }
 
 /* What is only added to begins at 0: sums with poison would tell nothing. */
 static void clear_elements(buffer *b) {
     int last = b->argument.axis_count - 1;
     int64_t stride = last >= 0 ? b->argument.strides[last] : 1;
-    size_t bytes = convert_bytes(b->format);
+    size_t bytes = convert_size(b->format, 1);
     for (int64_t row = 0; row < b->rows; row++)
         for (int64_t column = 0; column < b->columns; column++)
             memset(row_address(b, row) + column * stride * (int64_t)bytes, 0, bytes);
@@ -126,12 +131,12 @@ static int64_t column_stride(const buffer *b) {
 }
 
 void buffer_load_row(const buffer *b, int64_t row, double *values) {
-    convert_load(b->format, row_address(b, row), (ptrdiff_t)column_stride(b), (size_t)b->columns,
-                 values);
+    convert_load(b->format, b->elements, row_offset(b, row), (ptrdiff_t)column_stride(b),
+                 (size_t)b->columns, values);
 }
 
 void buffer_store_row(buffer *b, int64_t row, const double *values) {
-    convert_store(b->format, values, (size_t)b->columns, row_address(b, row),
+    convert_store(b->format, values, (size_t)b->columns, b->elements, row_offset(b, row),
                   (ptrdiff_t)column_stride(b));
 }
 
@@ -150,7 +155,7 @@ static unsigned char poison_at(int poison, size_t position) {
 }
 
 unsigned char *buffer_copy(const buffer *b, int poison, arena *memory, uint8_t *unwritten) {
-    size_t bytes = convert_bytes(b->format);
+    size_t bytes = convert_size(b->format, 1);
     unsigned char *copy = arena_alloc(memory, (size_t)(b->rows * b->columns) * bytes + 1, 8),
                   *to = copy;
     int64_t step = column_stride(b) * (int64_t)bytes;
@@ -169,7 +174,7 @@ unsigned char *buffer_copy(const buffer *b, int poison, arena *memory, uint8_t *
 /* --- memory beside the elements --------------------------------------------------------------- */
 
 static void poison_elements(buffer *b, int poison) {
-    size_t bytes = convert_bytes(b->format);
+    size_t bytes = convert_size(b->format, 1);
     int64_t step = column_stride(b) * (int64_t)bytes;
     for (int64_t row = 0; row < b->rows; row++) {
         unsigned char *at = row_address(b, row);
@@ -197,7 +202,7 @@ bool buffer_is_intact(buffer *b, int poison, char why[FTL_WHY_BYTES]) {
         if (b->argument.extents[i] > 0)
             span += (b->argument.extents[i] - 1) * b->argument.strides[i];
     }
-    int64_t inside = span * (int64_t)convert_bytes(b->format);
+    int64_t inside = span * (int64_t)convert_size(b->format, 1);
     if (at < 0) {
         snprintf(why, FTL_WHY_BYTES,
                  "%zu bytes outside of '%s' were written, first %td bytes before it", count,
@@ -210,7 +215,7 @@ bool buffer_is_intact(buffer *b, int poison, char why[FTL_WHY_BYTES]) {
         snprintf(why, FTL_WHY_BYTES,
                  "%zu bytes between the rows of '%s' were written, first at "
                  "element offset %" PRId64,
-                 count, b->of->name, at / (int64_t)convert_bytes(b->format));
+                 count, b->of->name, at / (int64_t)convert_size(b->format, 1));
     }
     return false;
 }

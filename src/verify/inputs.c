@@ -57,9 +57,9 @@ int inputs_known_tiles(const ftl_plan *plan, int32_t size, int64_t *tiles, int m
         if (tensor->axes[tensor->axis_count - 2].size == size) {
             add_tile(plan->tiles[i].rows, tiles, &count, most);
         }
-        int64_t element = (int64_t)ftl_type_bytes(plan->tiles[i].type);
-        if (tensor->axes[tensor->axis_count - 1].size == size && element) {
-            add_tile(plan->tiles[i].row_bytes / element, tiles, &count, most);
+        int64_t bits = (int64_t)ftl_type_bits(plan->tiles[i].type);
+        if (tensor->axes[tensor->axis_count - 1].size == size && bits) {
+            add_tile(8 * plan->tiles[i].row_bytes / bits, tiles, &count, most);
         }
     }
     return count;

@@ -21,7 +21,9 @@ static double type_tolerance(ftl_type type) {
     case FTL_E5M2: return 8e-2;
     case FTL_I8: return 1e-3; /* beside its own step */
     case FTL_I32: return 0;
-    case FTL_F32: break;
+    case FTL_F32:
+    case FTL_I4:
+    case FTL_U4: break; /* no type of Outputs; whole numbers are exact */
     }
     return 1e-5;
 }
@@ -89,7 +91,7 @@ static void apply(judgement *j, const char *rule, double error, double bound) {
 static bool is_miswritten(const judged *o, int64_t i) {
     if (!o->unwritten) return false;
     if (o->expected->state[i] & EXPECTED_KEPT) return !o->unwritten[i];
-    return o->unwritten[i] && convert_bytes(o->expected->of->format) > 1;
+    return o->unwritten[i] && convert_bits(o->expected->of->format) > 8;
 }
 
 /* Rules that no measure of error can replace, most telling first: their failure ends the judgement.
@@ -189,7 +191,7 @@ static double noise_of_few(double count, double times) {
 /* A whole number is the nearest one; of others the rounding may come twice. */
 static double element_bound(const judged *o, int64_t i) {
     const expected *e = o->expected;
-    bool is_whole = e->of->format == CONVERT_I8 || e->of->format == CONVERT_I32;
+    bool is_whole = convert_is_whole(e->of->format);
     double steps = is_whole ? 0.5 + WHOLE_SLACK : ELEMENT_STEPS;
     return steps * convert_step(e->of->format, e->values[i]) + ELEMENT_ERRORS * e->errors[i];
 }

@@ -70,11 +70,10 @@ static region region_of(const ftl_tensor *t) {
         if (reach < 0) below += reach;
         else above += reach;
     }
-    int64_t element = (int64_t)ftl_type_bytes(t->type);
-    unsigned char *first =
-        (unsigned char *)(uintptr_t)t->address + below * element - VERIFY_GUARD_BYTES;
-    return (region){.host = first,
-                    .bytes = (size_t)((above - below) * element) + 2 * VERIFY_GUARD_BYTES};
+    int64_t bits = (int64_t)ftl_type_bits(t->type);
+    below = below * bits / 8, above = (above * bits + 7) / 8;
+    unsigned char *first = (unsigned char *)(uintptr_t)t->address + below - VERIFY_GUARD_BYTES;
+    return (region){.host = first, .bytes = (size_t)(above - below) + 2 * VERIFY_GUARD_BYTES};
 }
 
 static ftl_status send(verify_machine *m, ftl_context *context, const ftl_arguments *arguments,

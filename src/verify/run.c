@@ -108,7 +108,7 @@ static bool check_repeated(run *w, case_data *data, const taken *first, const ta
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         const buffer *b = &data->tensors[t];
         if (b->of->role != FTL_OUTPUT) continue;
-        size_t bytes = convert_bytes(b->format);
+        size_t bytes = convert_size(b->format, 1);
         int64_t count = b->rows * b->columns, different = 0;
         uint8_t *bad = arena_array(&w->memory, uint8_t, count + 1);
         for (int64_t i = 0; i < count; i++) {

@@ -21,8 +21,8 @@ static void mark(char *classes, size_t begin, size_t end, char class) {
 
 static bool is_type(str word) {
     static const tl_type types[] = {
-#define TYPE(id, spelling, bytes, doc) TL_##id,
-#include "tl/types.def"
+#define TYPE(id, spelling, number, bits, kind, doc) TL_##id,
+#include "base/types.def"
 #undef TYPE
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

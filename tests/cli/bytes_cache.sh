@@ -1,4 +1,4 @@
-# A cache of 8 bits beside queries of 16, with a scale for each token: every class of GPU gives what the interpreter does,
+# A cache of 8 or 4 bits beside queries of 16, with a scale for each token: every class of GPU gives what the interpreter does,
 # whatever the scales are (0, negative, infinite, NaN) and however long each sequence is; pages; what few rows are given.
 . "$TESTS/sampling.inc"
 cat > make.py <<'P'
@@ -62,7 +62,7 @@ end
 Copy O from register to global
 P
 inputs="--in Q_all=Q.npy --in K_all=K.npy --in V_all=V.npy --in k_scale=ks.npy --in v_scale=vs.npy --in lens=lens.npy --let scale=0.125"
-for type in i8 e4m3; do
+for type in i8 e4m3 i4; do
     flashtl run decode.tl --type K_all=$type,V_all=$type --on interpreter $inputs --out O_all=want.npy
     for gpu in t4 a100 l40s h200; do
         takes "$type, $gpu:" || continue
@@ -75,7 +75,7 @@ sed 's/n in kv_len, h in kv_heads/page in pages, slot in page_len, h in kv_heads
     s/_all\[b, kv, h, /_all[table[b, kv\/page_len], kv % page_len, h, /; s/_scale\[b, kv, h\]/_scale[table[b, kv\/page_len], kv % page_len, h]/
     s/(b in batch, page/(page/; s/d = 64, dv = 64/d = 128, dv = 128/' decode.tl > paged.tl
 for gpu in t4 a100 l40s h200; do
-    for type in e4m3 i8; do
+    for type in e4m3 i8 i4; do
         takes "pages of $type, $gpu:" || continue
         flashtl verify paged.tl --type K_all=$type,V_all=$type --gpu $gpu --let q_heads=8,kv_heads=2,page_len=16 --case 0..3 > out 2>&1 &&
             echo "pages of $type, $gpu: right" || tail -n 3 out

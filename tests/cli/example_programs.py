@@ -155,6 +155,12 @@ def maxsim(a):
     return np.einsum("bqd,btd->bqt", wide(a["Q"]), wide(a["D"])).max(-1)
 
 
+def four_bit_weights(a):
+    groups = np.arange(a["W"].shape[1]) // 128
+    weights = a["scale_of"][:, groups].astype(np.float64) * (wide(a["W"]) - wide(a["zero_of"])[:, groups])
+    return wide(a["A"]) @ weights.T
+
+
 def gated_memory(a):
     gate, memory = wide(a["gate"])[:, None, None], {"Q": a["Q"], "K": a["K_memory"], "V": a["V_memory"]}
     return (1 - gate) * attention(a) + gate * attention(memory, True)
@@ -204,6 +210,8 @@ CASES = [
     (residual_gemm, "C", {"A": normal(67, 48), "B": normal(40, 48), "R": normal(67, 40, dtype=F32)}, {"alpha": ALPHA}, []),
     (swiglu, "C", {n: matrix[n] for n in "XGU"}, {}, []),
     (maxsim, "M", {"Q": normal(B, Q, D), "D": normal(B, 77, D)}, {}, d),
+    (four_bit_weights, "C", {"A": normal(67, 320), "W": random.integers(0, 16, (40, 320)).astype(np.uint8),
+                             "scale_of": random.random((40, 3)).astype(F32), "zero_of": random.integers(0, 16, (40, 3)).astype(np.uint8)}, {}, []),
 ]
 
 

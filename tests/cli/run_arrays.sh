@@ -29,6 +29,26 @@ for on in '--on interpreter' '--gpu t4 --on interpreter' '--gpu t4 --on emulator
     flashtl run --op gqa $on --in Q=q0.npy --in K=k2.npy --in V=k2.npy --let scale=1 --out O=o.npy; echo "-> $?"
     flashtl run --op gqa $on --in Q=k2.npy --in K=k0.npy --in V=k0.npy --let scale=1 --out O=o.npy; echo "-> $?"
 done
+# A mask is a table, whatever holds it: whole numbers of 4 bytes, bytes, booleans.
+cat > masked.tl <<'TL'
+kernel masked
+Input  X f32 (row in rows, column in columns)
+Input  keep i32 (row in rows, column in columns)
+Output Y f32 (row in rows, column in columns)
+Copy X from global to register
+Compute Mask X, 0 where keep[row, column] == 0
+Copy X from register to global and get Y
+TL
+python3 - <<'P'
+import npy
+npy.write("x.npy", (2, 5), range(1, 11))
+kept = [1, 0, 0, 1, 1, 0, 1, 0, 0, 1]
+for kind in ("i4", "u1", "b1"):
+    npy.write(f"keep_{kind}.npy", (2, 5), [k * (255 if kind == "u1" else 1) for k in kept], kind)
+P
+for kind in i4 u1 b1; do
+    flashtl run masked.tl --in X=x.npy --in keep=keep_$kind.npy --out Y=$kind.npy && python3 -c "import npy; print(*npy.read('$kind.npy')[1])"
+done
 # A length of the first kernel that only an array of the second has; one that no array has.
 cat > spread.tl <<'TL'
 kernel spread

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every number of 8 bits, read as an element of a tensor, and every i8 as a length, by `floor`, which is 0 where it is below: interpreter and
+"""Every number of 8 bits and of 4, read as an element of a tensor, and every i8 as a length, by `floor`, which is 0 where it is below: interpreter and
 emulator give it exactly, on GPUs with and without such types.
 
 byte_elements.py FLASHTL; exit status 77 without NumPy or a CUDA compiler."""
@@ -50,7 +50,7 @@ def numbers(exponent, fraction, bias, largest):
     return np.concatenate((size, -size))
 
 
-TYPES = {"i8": np.arange(-128, 128), "e4m3": numbers(4, 3, 7, 448), "e5m2": numbers(5, 2, 15, 57344)}
+TYPES = {"i4": np.arange(-8, 8), "u4": np.arange(16), "i8": np.arange(-128, 128), "e4m3": numbers(4, 3, 7, 448), "e5m2": numbers(5, 2, 15, 57344)}
 
 
 def judge(name, program, arrays, right, *options):
@@ -88,4 +88,5 @@ def sums(columns):
 with tempfile.TemporaryDirectory() as place:
     os.chdir(place)
     wrong = sum(elements(name, all_of_it) for name, all_of_it in TYPES.items()) + sum(sums(columns) for columns in (100, 140))
+    wrong += sum(elements(name, TYPES[name][:15]) for name in ("i4", "u4"))  # rows that begin within a byte
 sys.exit(wrong > 0)

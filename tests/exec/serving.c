@@ -103,14 +103,14 @@ static void fill(both b) {
     uint16_t *to = b.host;
     for (size_t i = 0; i < b.bytes / 2; i++) {
         double value = (double)draw(2001) / 1000 - 1;
-        convert_store(CONVERT_F16, &value, 1, to + i, 1);
+        convert_store(CONVERT_F16, &value, 1, to, i, 1);
     }
     up(b);
 }
 
 static double element(both b, int64_t i) {
     double value;
-    convert_load(CONVERT_F16, (uint16_t *)b.host + i, 1, 1, &value);
+    convert_load(CONVERT_F16, b.host, i, 1, 1, &value);
     return value;
 }
 

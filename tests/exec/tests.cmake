@@ -88,7 +88,12 @@ add_test(NAME bytes_of_warps
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/fragments.py $<TARGET_FILE:flashtl>)
 set_tests_properties(bytes_of_warps PROPERTIES LABELS exec SKIP_RETURN_CODE 77)
 
-# Elements of tensors of 8 bits in expressions; 77 likewise.
+# Every code of 4 bits through products, groups with scales and zero points; 77 likewise.
+add_test(NAME four_bits
+         COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/four_bits.py $<TARGET_FILE:flashtl>)
+set_tests_properties(four_bits PROPERTIES LABELS "exec;slow" SKIP_RETURN_CODE 77)
+
+# Elements of tensors of 8 bits and of 4 in expressions; 77 likewise.
 add_test(NAME byte_elements
          COMMAND ${FLASHTL_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/byte_elements.py $<TARGET_FILE:flashtl>)
 set_tests_properties(byte_elements PROPERTIES LABELS exec SKIP_RETURN_CODE 77)

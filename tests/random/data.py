@@ -6,6 +6,9 @@ import tree as t
 from arithmetic import Meaningless
 
 
+WHOLE = {"i8": (-128, 127), "i4": (-8, 7), "u4": (0, 15)}
+
+
 def round_to(type, v):
     """The nearest numbers that a type holds."""
     v = np.asarray(v, np.float64)
@@ -13,8 +16,8 @@ def round_to(type, v):
         return np.clip(v, -65504, 65504).astype(np.float16).astype(np.float64)
     if type == "bf16":
         return bf16_bits(v).astype(np.uint32).__lshift__(16).view(np.float32).astype(np.float64)
-    if type == "i8":
-        return np.clip(np.rint(v), -128, 127)
+    if type in WHOLE:
+        return np.clip(np.rint(v), *WHOLE[type])
     if type == "i32":
         return v.astype(np.int32).astype(np.float64)
     if type in ("e4m3", "e5m2"):

@@ -276,6 +276,20 @@ class EightBits:
             if type == "i8" and d.fill[0] == "normal":
                 d.fill = ("normal", d.fill[1] * 4, d.fill[2] * 4)
 
+    def of_four_bits(self):
+        """Some Inputs of i8 have 4 bits instead, where rows are whole units and no view lies between."""
+        r = self.bytes
+        bases = {d.base for d in self.declarations if isinstance(d, t.View)}
+        for d in self.declarations:
+            if not isinstance(d, Tensor) or d.output or d.type != "i8" or d.name in bases or not d.matrix or d.flat:
+                continue
+            known = self.lengths.get(getattr(d.matrix[-1].length, "name", None), ("open",))
+            if known[0] != "fixed" or known[1] % 32 or r.random() < 0.5:
+                continue
+            d.type = r.choice(("i4", "i4", "u4"))
+            if d.fill[0] == "normal":
+                d.fill = ("normal", d.fill[1] / 8, d.fill[2] / 8 + 4.0 * (d.type == "u4"))
+
 
 def walk(body):
     for s in body:

@@ -249,6 +249,7 @@ def program(seed, eight_bits=False, past_ends=False, edges=False):
         b.types()
     if 0.07 < bits < 0.12:
         b.of_bytes()
+    b.of_four_bits()
     names = [f"random{seed}", "after", "last"]
     # Where `batch` is calculated, a kernel that has no table cannot know it.
     while len(b.kernels) < 2 and b.stored and not (b.has_b and "starts" in b.used) and b.chance(0.1 if not b.kernels else 0.2):

@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-ROUNDING = {"e4m3": 0.026, "e5m2": 0.052, "i8": 0.0}   # of a number between two of the type: the relative root mean square
+ROUNDING = {"e4m3": 0.026, "e5m2": 0.052, "i8": 0.0, "i4": 0.0, "u4": 0.0}   # of a number between two of the type: the relative root mean square
 LEAST = 2.0 ** -13              # below it, relative to its row's largest, a weight may be a step of the type or 0
 LINEAR = 1.5                    # weights that are linear between powers are off by up to 3 % besides
 FAR = 3.5                       # the judge doubles it

@@ -5,7 +5,7 @@ import numpy as np
 
 import noise
 import tree as t
-from arithmetic import EPSILON, LARGEST, ONE, SMALLEST, TINY, Held, Meaningless, Value, binary, finite, settle, unary
+from arithmetic import BYTES, EPSILON, LARGEST, ONE, SMALLEST, TINY, Held, Meaningless, Value, binary, finite, settle, unary
 
 
 class TileValues:
@@ -114,7 +114,7 @@ class TileValues:
     def wide_type(self):
         """What operands of 8 bits widen to, and what meets them is rounded to."""
         types = [self.types[d.name] for d in self.tensors.values() if isinstance(d, t.Tensor) and not d.output]
-        if "e4m3" in types or "e5m2" in types or "i8" in types:
+        if any(type in types for type in BYTES):
             return "bf16" if "bf16" in types and "f16" not in types else "f16"
         return self.program.dtype
 

@@ -33,7 +33,7 @@ static double *fake_load(const fake_tensor *t, int64_t batch, int64_t head, int6
     double *values = calloc((size_t)(rows * columns + 1), sizeof *values);
     const uint16_t *at = t->first + batch * t->strides[0] + head * t->strides[1];
     for (int64_t i = 0; i < rows; i++) {
-        convert_load(CONVERT_F16, at + i * t->strides[2], 1, (size_t)columns, values + i * columns);
+        convert_load(CONVERT_F16, at, i * t->strides[2], 1, (size_t)columns, values + i * columns);
     }
     return values;
 }
@@ -70,8 +70,8 @@ static void fake_attention(const ftl_plan *plan, const unsigned char *parameters
                                            .is_causal = true};
             reference_attention_rows(&formula, 0, q_len, CONVERT_F64, out, NULL, &scratch);
             for (int64_t i = 0; i < q_len; i++) {
-                convert_store(CONVERT_F16, out + i * d, (size_t)d,
-                              o.first + b * o.strides[0] + h * o.strides[1] + i * o.strides[2], 1);
+                convert_store(CONVERT_F16, out + i * d, (size_t)d, o.first,
+                              b * o.strides[0] + h * o.strides[1] + i * o.strides[2], 1);
             }
             for (int i = 0; i < 3; i++) free(rows[i]);
         }

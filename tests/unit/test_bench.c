@@ -51,7 +51,7 @@ static pretence world;
 
 static void load_head(const uint16_t *from, int64_t heads, int64_t head, double *to) {
     for (int i = 0; i < LENGTH; i++) {
-        convert_load(CONVERT_F16, from + (i * heads + head) * D, 1, D, to + i * D);
+        convert_load(CONVERT_F16, from, (i * heads + head) * D, 1, D, to + i * D);
     }
 }
 
@@ -100,8 +100,8 @@ static const uint16_t *attention_of(const uint16_t *q, const uint16_t *k, const 
             if (world.keeps_first_maximum) attend_by_first_maximum(&p, out);
             else reference_attention_rows(&p, 0, LENGTH, CONVERT_F64, out, NULL, &scratch);
             for (int i = 0; i < LENGTH; i++) {
-                convert_store(CONVERT_F16, out + i * D, D,
-                              made + ((b * LENGTH + i) * Q_HEADS + h) * D, 1);
+                convert_store(CONVERT_F16, out + i * D, D, made,
+                              ((b * LENGTH + i) * Q_HEADS + h) * D, 1);
             }
         }
     }
@@ -481,7 +481,7 @@ static void check_inputs(bench_scores scores, ftl_type type) {
                 for (int s = 0; s < 2; s++) {
                     const bench_set *set = s ? &shaped : &normal;
                     const void *at = (const void *)set->arguments[copy][t].address;
-                    convert_load(format, (const char *)at + 2 * i, 1, 1, &values[s]);
+                    convert_load(format, at, i, 1, 1, &values[s]);
                     if (copy == 0) assert_true(set_value(set, t, i) == values[s]);
                 }
                 double wanted = name == 'V' ? values[0]

@@ -249,6 +249,8 @@ static const row rows[] = {
      {{"Output S f32", "Output S f16"},
       {"from register to global", "from register to global and accumulate S"}}},
     {PRODUCT, DIAG_TYPE_BYTE, "m is e4m3", {{"m in register f32", "m in register e4m3"}}},
+    {PRODUCT, DIAG_TYPE_BYTE, "m is u4", {{"m in register f32", "m in register u4"}}},
+    {PRODUCT, DIAG_TYPE_PACKED_OUTPUT, "S is i4", {{"Output S f32", "Output S i4"}}},
     {PRODUCT,
      DIAG_TYPE_BYTE_TILE,
      "m is e4m3",

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 static uint32_t pattern_count(convert_format format) {
-    return convert_bytes(format) == 2 ? 65536 : 256;
+    return convert_bits(format) == 16 ? 65536 : 256;
 }
 
 static const convert_format small_formats[] = {CONVERT_F16, CONVERT_BF16, CONVERT_E4M3,
@@ -111,14 +111,48 @@ static void memory_takes_strides(void **state) {
     const double values[4] = {1, -2.5, 1000, 0.1};
     for (int f = 0; f <= CONVERT_F64; f++) {
         convert_format format = (convert_format)f;
+        if (convert_bits(format) < 8) continue;
         unsigned char bytes[128];
         double back[4];
         memset(bytes, 0xee, sizeof bytes);
-        convert_store(format, values, 4, bytes + 1, 3); /* not aligned */
-        convert_load(format, bytes + 1, 3, 4, back);
+        convert_store(format, values, 4, bytes + 1, 0, 3); /* not aligned */
+        convert_load(format, bytes + 1, 0, 3, 4, back);
         for (int i = 0; i < 4; i++) assert_true(back[i] == convert_round(format, values[i]));
         assert_int_equal(bytes[0], 0xee);
-        assert_int_equal(bytes[1 + convert_bytes(format)], 0xee);
+        assert_int_equal(bytes[1 + convert_size(format, 1)], 0xee);
+    }
+}
+
+/* Every code, at even and odd places, with neighbours that stay; what is outside saturates. */
+static void four_bits_share_bytes(void **state) {
+    (void)state;
+    static const convert_format packed[] = {CONVERT_I4, CONVERT_U4};
+    for (int f = 0; f < 2; f++) {
+        convert_format format = packed[f];
+        double most = f ? 15 : 7, least = f ? 0 : -8;
+        for (uint32_t code = 0; code < 16; code++) {
+            double value = convert_from_bits(format, code), back;
+            assert_true(value == (f || code < 8 ? code : (double)code - 16));
+            assert_int_equal(convert_to_bits(format, value), code);
+            for (int at = 0; at < 6; at++) {
+                unsigned char bytes[3] = {0x5a, 0x5a, 0x5a};
+                convert_store(format, &value, 1, bytes, at, 1);
+                for (int other = 0; other < 6; other++) {
+                    uint32_t kept = other & 1 ? 5 : 10;
+                    convert_load(format, bytes, other, 1, 1, &back);
+                    assert_int_equal(convert_to_bits(format, back), other == at ? code : kept);
+                }
+            }
+        }
+        assert_true(convert_round(format, 100) == most && convert_round(format, -100) == least);
+        assert_true(convert_round(format, (double)NAN) == 0);
+        assert_true(convert_round(format, 2.5) == 2 && convert_round(format, 3.5) == 4);
+        assert_true(convert_most(format) == most && convert_size(format, 5) == 3);
+        double many[5] = {1, 2, 3, 4, 5}, back[3];
+        unsigned char bytes[8] = {0};
+        convert_store(format, many, 5, bytes, 1, 3);
+        convert_load(format, bytes, 1, 6, 3, back);
+        assert_true(back[0] == 1 && back[1] == 3 && back[2] == 5);
     }
 }
 
@@ -136,7 +170,7 @@ static void many_are_as_one(void **state) {
     for (int i = 0; i < COUNT; i++) bits[i] = (uint16_t)i;
     for (int f = CONVERT_F16; f <= CONVERT_BF16; f++) {
         convert_format format = (convert_format)f;
-        convert_load(format, bits, 1, COUNT, values);
+        convert_load(format, bits, 0, 1, COUNT, values);
         for (int i = 0; i < COUNT; i++) {
             assert_true(is_same(values[i], convert_from_bits(format, (uint32_t)i)));
         }
@@ -181,8 +215,8 @@ static void many_middles_are_as_one(void **state) {
             assert_true(is_same(many[i], convert_round(format, values[i])));
         uint16_t *bits = malloc(count * sizeof *bits);
         assert_non_null(bits);
-        convert_store(format, values, convert_bytes(format) == 2 ? count : 0, bits, 1);
-        for (size_t i = 0; i < count && convert_bytes(format) == 2; i++)
+        convert_store(format, values, convert_bits(format) == 16 ? count : 0, bits, 0, 1);
+        for (size_t i = 0; i < count && convert_bits(format) == 16; i++)
             assert_int_equal(bits[i], convert_to_bits(format, values[i]));
         free(bits);
         convert_steps(format, values, count, many);
@@ -194,7 +228,7 @@ static void many_middles_are_as_one(void **state) {
     for (int i = 0; i < 5; i++) assert_true(steps[i] == convert_step(CONVERT_F16, odd[i]));
     for (int f = CONVERT_F16; f <= CONVERT_BF16; f++) {
         uint16_t bits[5];
-        convert_store((convert_format)f, odd, 5, bits, 1);
+        convert_store((convert_format)f, odd, 5, bits, 0, 1);
         for (int i = 0; i < 5; i++)
             assert_int_equal(bits[i], convert_to_bits((convert_format)f, odd[i]));
     }
@@ -204,13 +238,10 @@ static void many_middles_are_as_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_come_back),
-        cmocka_unit_test(midpoints_go_to_even),
-        cmocka_unit_test(known_values),
-        cmocka_unit_test(bytes_are_whole),
-        cmocka_unit_test(memory_takes_strides),
-        cmocka_unit_test(many_are_as_one),
-        cmocka_unit_test(many_middles_are_as_one),
+        cmocka_unit_test(patterns_come_back),   cmocka_unit_test(midpoints_go_to_even),
+        cmocka_unit_test(known_values),         cmocka_unit_test(bytes_are_whole),
+        cmocka_unit_test(memory_takes_strides), cmocka_unit_test(four_bits_share_bytes),
+        cmocka_unit_test(many_are_as_one),      cmocka_unit_test(many_middles_are_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

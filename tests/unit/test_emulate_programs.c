@@ -230,11 +230,11 @@ static void fill_decoding(decoding *x) {
             }
         }
     }
-    convert_store(CONVERT_F16, x->q, ROWS * D, x->q16, 1);
-    convert_store(CONVERT_F16, x->k, PAGES * PAGE * KV_HEADS * D, x->k16, 1);
-    convert_store(CONVERT_F16, x->v, PAGES * PAGE * KV_HEADS * D, x->v16, 1);
-    convert_store(CONVERT_I32, x->table, BATCH * MOST, x->table32, 1);
-    convert_store(CONVERT_I32, x->lengths, BATCH, x->lengths32, 1);
+    convert_store(CONVERT_F16, x->q, ROWS * D, x->q16, 0, 1);
+    convert_store(CONVERT_F16, x->k, PAGES * PAGE * KV_HEADS * D, x->k16, 0, 1);
+    convert_store(CONVERT_F16, x->v, PAGES * PAGE * KV_HEADS * D, x->v16, 0, 1);
+    convert_store(CONVERT_I32, x->table, BATCH * MOST, x->table32, 0, 1);
+    convert_store(CONVERT_I32, x->lengths, BATCH, x->lengths32, 0, 1);
     for (int i = 0; i < SPLITS * ROWS * D; i++) x->part[i] = NAN;
     for (int i = 0; i < SPLITS * ROWS; i++) x->lse[i] = NAN;
 }
@@ -287,7 +287,7 @@ static ftl_status launch(const ftl_kernel *kernel, const ftl_arguments *all) {
 
 static double decoding_error(decoding *x, double scale) {
     double worst = 0;
-    convert_load(CONVERT_F16, x->o16, 1, ROWS * D, x->o);
+    convert_load(CONVERT_F16, x->o16, 0, 1, ROWS * D, x->o);
     for (int row = 0; row < ROWS; row++) {
         int b = row / (Q_HEADS * QUERIES), h = row / QUERIES % Q_HEADS, i = row % QUERIES;
         double expected[D] = {0}, sum = 0;

@@ -12,7 +12,7 @@
 
 static shared_layout panels_in(int rows, int columns, int bytes, int swizzle, bool by_columns) {
     shared_layout tile;
-    layout_fit fit = shared_make_panels(rows, columns, bytes, swizzle, by_columns, &tile);
+    layout_fit fit = shared_make_panels(rows, columns, 8 * bytes, swizzle, by_columns, &tile);
     assert_int_equal(fit.status, LAYOUT_OK);
     return tile;
 }
@@ -69,7 +69,7 @@ static void open_panels(void **state) {
 static void one_panel_is_plain(void **state) {
     (void)state;
     shared_layout plain, panels = panels_of(40, 64, 128, false);
-    assert_int_equal(shared_make(40, 64, 2, 128, false, 0, &plain).status, LAYOUT_OK);
+    assert_int_equal(shared_make(40, 64, 16, 128, false, 0, &plain).status, LAYOUT_OK);
     for (int i = 0; i < 40 * 64; i++) {
         layout_point p = {i / 64, i % 64};
         assert_int_equal(shared_offset(&plain, p), shared_offset(&panels, p));
@@ -146,14 +146,14 @@ static void what_does_not_fit(void **state) {
     (void)state;
     shared_layout tile;
     descriptor d;
-    assert_int_equal(shared_make(64, 128, 2, 128, false, 0, &tile).status, LAYOUT_OK);
+    assert_int_equal(shared_make(64, 128, 16, 128, false, 0, &tile).status, LAYOUT_OK);
     assert_int_equal(descriptor_make(&tile, false, &d).status, LAYOUT_BAD_BYTES);
     tile = panels_of(64, 16, 32, false);
     tile.columns = 8;
     assert_int_equal(descriptor_make(&tile, false, &d).status, LAYOUT_BAD_COLUMNS);
-    assert_int_not_equal(shared_make_panels(64, 68, 2, 128, false, &tile).status, LAYOUT_OK);
-    assert_int_not_equal(shared_make_panels(64, 64, 2, 16, false, &tile).status, LAYOUT_OK);
-    assert_int_not_equal(shared_make_panels(64, 64, 2, 256, false, &tile).status, LAYOUT_OK);
+    assert_int_not_equal(shared_make_panels(64, 68, 16, 128, false, &tile).status, LAYOUT_OK);
+    assert_int_not_equal(shared_make_panels(64, 64, 16, 16, false, &tile).status, LAYOUT_OK);
+    assert_int_not_equal(shared_make_panels(64, 64, 16, 256, false, &tile).status, LAYOUT_OK);
 }
 
 int main(void) {

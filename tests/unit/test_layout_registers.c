@@ -27,7 +27,7 @@ static layout make_kind(layout_kind kind, int rows, int columns, int down, int a
                                  .columns = columns,
                                  .warps_down = down,
                                  .warps_across = across,
-                                 .element_bytes = 2});
+                                 .element_bits = 16});
 }
 
 static void assert_place(layout_point p, int row, int column) {
@@ -116,7 +116,7 @@ static void accumulator_is_the_manuals(void **state) {
  */
 static void operands_of_bytes_are_the_manuals(void **state) {
     (void)state;
-    layout_request r = {.kind = LAYOUT_MMA_A, .rows = 64, .columns = 96, .element_bytes = 1};
+    layout_request r = {.kind = LAYOUT_MMA_A, .rows = 64, .columns = 96, .element_bits = 8};
     r.warps_down = 2, r.warps_across = 1;
     layout plain = make(r);
     r.permuted = true;
@@ -138,7 +138,7 @@ static void operands_of_bytes_are_the_manuals(void **state) {
         r = (layout_request){.kind = LAYOUT_MMA_B,
                              .rows = turn ? 16 : 64,
                              .columns = turn ? 64 : 16,
-                             .element_bytes = 1,
+                             .element_bits = 8,
                              .transposed = turn,
                              .warps_down = 1,
                              .warps_across = 1};
@@ -156,7 +156,7 @@ static void operands_of_bytes_are_the_manuals(void **state) {
 static void accumulator_of_two_columns_at_a_time(void **state) {
     (void)state;
     layout_request r = {.kind = LAYOUT_MMA_C, .rows = 32, .columns = 48, .permuted = true};
-    r.warps_down = 2, r.warps_across = 1, r.element_bytes = 4;
+    r.warps_down = 2, r.warps_across = 1, r.element_bits = 32;
     layout across = make(r);
     layout plain = make_kind(LAYOUT_MMA_C, 32, 48, 2, 1);
     for (int i = 0; i < 32 * 24; i++) {
@@ -267,7 +267,7 @@ static void fragments_cover_each_element_once(void **state) {
                                                          .columns = columns,
                                                          .warps_down = 1,
                                                          .warps_across = 1,
-                                                         .element_bytes = 1,
+                                                         .element_bits = 8,
                                                          .permuted = kind % 2});
                     check_cover(&bytes, 1, true);
                 }
@@ -281,11 +281,10 @@ static void fragments_cover_each_element_once(void **state) {
 
 static void lines_cover_each_element_once(void **state) {
     (void)state;
-    for (int element_bytes = 1; element_bytes <= 4; element_bytes *= 2) {
+    for (int element_bits = 4; element_bits <= 32; element_bits *= 2) {
         for (int warps = 1; warps <= 8; warps++) {
-            for (int columns = 16; columns <= 256; columns += element_bytes == 4   ? 40
-                                                              : element_bytes == 2 ? 8
-                                                                                   : 16) {
+            int step = element_bits == 32 ? 40 : element_bits == 16 ? 8 : 128 / element_bits;
+            for (int columns = element_bits == 4 ? 32 : 16; columns <= 256; columns += step) {
                 for (int rows = 16; rows <= 256; rows += columns == 40 && warps < 4 ? 24 : 120) {
                     for (int stretch = 0; stretch < 2; stretch++) {
                         layout l = make((layout_request){.kind = LAYOUT_LINES,
@@ -293,11 +292,11 @@ static void lines_cover_each_element_once(void **state) {
                                                          .columns = columns,
                                                          .warps_down = warps,
                                                          .warps_across = 1,
-                                                         .element_bytes = element_bytes,
+                                                         .element_bits = element_bits,
                                                          .warp_rows = stretch});
                         check_cover(&l, 1, rows == 136 && stretch == 0);
                         check_pieces(&l);
-                        assert_int_equal(layout_vector_bytes(&l, LAYOUT_COLUMNS, element_bytes, 16),
+                        assert_int_equal(layout_vector_bytes(&l, LAYOUT_COLUMNS, element_bits, 16),
                                          16);
                     }
                 }
@@ -359,13 +358,13 @@ static void accumulator_to_left_operand_is_free(void **state) {
     arena memory;
     arena_init(&memory, 1 << 20);
     layout c = make_kind(LAYOUT_MMA_C, 128, 72, 4, 1), a = make_kind(LAYOUT_MMA_A, 128, 72, 4, 1);
-    reshape plan = reshape_plan(&memory, &c, &a, 2);
+    reshape plan = reshape_plan(&memory, &c, &a, 16);
     assert_int_equal(plan.kind, RESHAPE_FREE);
     for (int i = 0; i < plan.elements; i++) assert_int_equal(plan.source[i], i);
     /* Over columns the product's rows lie in several warps: no left operand without memory. */
     c = make_kind(LAYOUT_MMA_C, 64, 64, 2, 2);
     a = make_kind(LAYOUT_MMA_A, 64, 64, 2, 2);
-    plan = reshape_plan(&memory, &c, &a, 2);
+    plan = reshape_plan(&memory, &c, &a, 16);
     assert_int_equal(plan.kind, RESHAPE_SHARED);
     assert_int_equal(plan.shared_bytes, 64 * 64 * 2);
     arena_done(&memory);
@@ -378,13 +377,13 @@ static void bytes_of_an_accumulator_are_packed(void **state) {
     arena_init(&memory, 1 << 20);
     layout c = make_kind(LAYOUT_MMA_C, 64, 96, 4, 1), across = c;
     for (int permuted = 0; permuted < 2; permuted++) {
-        layout_request r = {.kind = LAYOUT_MMA_C, .rows = 64, .columns = 96, .element_bytes = 1};
+        layout_request r = {.kind = LAYOUT_MMA_C, .rows = 64, .columns = 96, .element_bits = 8};
         r.warps_down = 4, r.warps_across = 1, r.permuted = true;
         across = make(r);
         r.kind = LAYOUT_MMA_A, r.permuted = permuted;
         layout a = make(r);
-        reshape_kind from_plain = reshape_plan(&memory, &c, &a, 1).kind;
-        reshape_kind from_across = reshape_plan(&memory, &across, &a, 1).kind;
+        reshape_kind from_plain = reshape_plan(&memory, &c, &a, 8).kind;
+        reshape_kind from_across = reshape_plan(&memory, &across, &a, 8).kind;
         assert_int_equal(from_plain, permuted ? RESHAPE_REGISTERS : RESHAPE_LANES);
         assert_int_equal(from_across, permuted ? RESHAPE_LANES : RESHAPE_REGISTERS);
     }
@@ -397,14 +396,14 @@ static void reshape_costs(void **state) {
     arena_init(&memory, 1 << 20);
     layout c = make_kind(LAYOUT_MMA_C, 16, 16, 1, 1);
     layout other = make_kind(LAYOUT_MMA_C, 32, 16, 1, 1);
-    assert_int_equal(reshape_plan(&memory, &c, &other, 2).kind, RESHAPE_NONE);
+    assert_int_equal(reshape_plan(&memory, &c, &other, 16).kind, RESHAPE_NONE);
 
     /* The same threads, columns before rows: a renaming. */
     layout swapped = make_kind(LAYOUT_MMA_C, 32, 16, 1, 1);
     layout_repeat first = swapped.repeats[0];
     swapped.repeats[0] = swapped.repeats[1];
     swapped.repeats[1] = first;
-    reshape plan = reshape_plan(&memory, &other, &swapped, 2);
+    reshape plan = reshape_plan(&memory, &other, &swapped, 16);
     assert_int_equal(plan.kind, RESHAPE_REGISTERS);
     for (int element = 0; element < plan.elements; element++) {
         layout_point p = layout_place(&swapped, 0, 9, element);
@@ -412,7 +411,7 @@ static void reshape_costs(void **state) {
     }
     /* One warp, other lanes. */
     layout lines = make_kind(LAYOUT_LINES, 16, 16, 1, 1);
-    plan = reshape_plan(&memory, &c, &lines, 2);
+    plan = reshape_plan(&memory, &c, &lines, 16);
     assert_int_equal(plan.kind, RESHAPE_LANES);
     assert_null(plan.source);
     layout_holder source;
@@ -421,11 +420,11 @@ static void reshape_costs(void **state) {
     assert_place(layout_place(&c, 0, source.lane, source.element), p.row, p.column);
 
     layout rows = layout_vector(&c, LAYOUT_ROWS), parts = layout_partial(&rows);
-    plan = reshape_plan(&memory, &parts, &rows, 4);
+    plan = reshape_plan(&memory, &parts, &rows, 32);
     assert_int_equal(plan.kind, RESHAPE_SUM);
     assert_int_equal(plan.mask_count, 2);
     assert_int_equal(plan.shuffles, 4);
-    assert_int_equal(reshape_plan(&memory, &rows, &parts, 4).kind, RESHAPE_NONE);
+    assert_int_equal(reshape_plan(&memory, &rows, &parts, 32).kind, RESHAPE_NONE);
     assert_false(layout_equal(&rows, &parts));
     arena_done(&memory);
 }
@@ -439,21 +438,21 @@ static void misfits_say_why(void **state) {
         layout_status status;
         int multiple;
     } cases[] = {
-        {{LAYOUT_MMA_C, 40, 64, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 16},
-        {{LAYOUT_MMA_C, 32, 64, 4, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 64},
-        {{LAYOUT_MMA_A, 16, 12, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
-        {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 2, false, false, 0}, LAYOUT_BAD_ROWS, 8},
-        {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 2, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
-        {{LAYOUT_MMA_A, 16, 24, 1, 1, false, 1, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
-        {{LAYOUT_MMA_B, 24, 16, 1, 1, false, 1, false, false, 0}, LAYOUT_BAD_ROWS, 16},
-        {{LAYOUT_MMA_C, 16, 24, 1, 1, false, 4, true, false, 0}, LAYOUT_BAD_COLUMNS, 16},
-        {{LAYOUT_LINES, 16, 12, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
-        {{LAYOUT_LINES, 16, 16, 1, 1, false, 8, false, false, 0}, LAYOUT_BAD_BYTES, 2},
-        {{LAYOUT_LINES, 0, 16, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 0},
-        {{LAYOUT_LINES, 16, 16, 33, 1, false, 2, false, false, 0}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_MMA_C, 128, 64, 2, 2, false, 2, false, false, 4}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_MMA_C, 64, 64, 3, 4, false, 2, false, false, 4}, LAYOUT_BAD_WARPS, 0},
-        {{LAYOUT_LINES, 1000000000, 16, 1, 1, false, 2, false, false, 0}, LAYOUT_BAD_ROWS, 0},
+        {{LAYOUT_MMA_C, 40, 64, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_ROWS, 16},
+        {{LAYOUT_MMA_C, 32, 64, 4, 1, false, 16, false, false, 0}, LAYOUT_BAD_ROWS, 64},
+        {{LAYOUT_MMA_A, 16, 12, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_MMA_A, 12, 16, 1, 1, true, 16, false, false, 0}, LAYOUT_BAD_ROWS, 8},
+        {{LAYOUT_MMA_B, 16, 24, 1, 2, false, 16, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_MMA_A, 16, 24, 1, 1, false, 8, false, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_MMA_B, 24, 16, 1, 1, false, 8, false, false, 0}, LAYOUT_BAD_ROWS, 16},
+        {{LAYOUT_MMA_C, 16, 24, 1, 1, false, 32, true, false, 0}, LAYOUT_BAD_COLUMNS, 16},
+        {{LAYOUT_LINES, 16, 12, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_COLUMNS, 8},
+        {{LAYOUT_LINES, 16, 16, 1, 1, false, 64, false, false, 0}, LAYOUT_BAD_BYTES, 2},
+        {{LAYOUT_LINES, 0, 16, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_ROWS, 0},
+        {{LAYOUT_LINES, 16, 16, 33, 1, false, 16, false, false, 0}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_MMA_C, 128, 64, 2, 2, false, 16, false, false, 4}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_MMA_C, 64, 64, 3, 4, false, 16, false, false, 4}, LAYOUT_BAD_WARPS, 0},
+        {{LAYOUT_LINES, 1000000000, 16, 1, 1, false, 16, false, false, 0}, LAYOUT_BAD_ROWS, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         layout l;
@@ -466,12 +465,12 @@ static void misfits_say_why(void **state) {
 static void vector_widths(void **state) {
     (void)state;
     layout c = make_kind(LAYOUT_MMA_C, 64, 64, 4, 1);
-    assert_int_equal(layout_vector_bytes(&c, LAYOUT_COLUMNS, 2, 16), 4);
-    assert_int_equal(layout_vector_bytes(&c, LAYOUT_COLUMNS, 4, 16), 8);
-    assert_int_equal(layout_vector_bytes(&c, LAYOUT_ROWS, 2, 16), 2);
+    assert_int_equal(layout_vector_bytes(&c, LAYOUT_COLUMNS, 16, 16), 4);
+    assert_int_equal(layout_vector_bytes(&c, LAYOUT_COLUMNS, 32, 16), 8);
+    assert_int_equal(layout_vector_bytes(&c, LAYOUT_ROWS, 16, 16), 2);
     layout lines = make_kind(LAYOUT_LINES, 64, 64, 4, 1);
-    assert_int_equal(layout_vector_bytes(&lines, LAYOUT_COLUMNS, 2, 8), 8);
-    assert_int_equal(layout_vector_bytes(&lines, LAYOUT_COLUMNS, 2, 6), 2);
+    assert_int_equal(layout_vector_bytes(&lines, LAYOUT_COLUMNS, 16, 8), 8);
+    assert_int_equal(layout_vector_bytes(&lines, LAYOUT_COLUMNS, 16, 6), 2);
 }
 
 int main(void) {

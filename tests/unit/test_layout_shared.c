@@ -13,7 +13,7 @@
 
 static shared_layout tile_of(int rows, int columns, int swizzle, bool by_columns) {
     shared_layout tile;
-    layout_fit fit = shared_make(rows, columns, 2, swizzle, by_columns, 0, &tile);
+    layout_fit fit = shared_make(rows, columns, 16, swizzle, by_columns, 0, &tile);
     assert_int_equal(fit.status, LAYOUT_OK);
     return tile;
 }
@@ -72,12 +72,12 @@ static void swizzle_of_the_pitch_is_the_hardwares(void **state) {
 static void impossible_tiles(void **state) {
     (void)state;
     shared_layout tile;
-    assert_int_equal(shared_make(64, 24, 2, 32, false, 0, &tile).status, LAYOUT_BAD_BYTES);
-    assert_int_equal(shared_make(64, 20, 2, 0, false, 0, &tile).status, LAYOUT_BAD_BYTES);
-    assert_int_equal(shared_make(64, 64, 2, 48, false, 0, &tile).status, LAYOUT_BAD_BYTES);
-    assert_int_equal(shared_make(64, 64, 2, 256, false, 0, &tile).status, LAYOUT_BAD_BYTES);
-    assert_int_equal(shared_make(0, 64, 2, 0, false, 0, &tile).status, LAYOUT_BAD_ROWS);
-    assert_int_equal(shared_make(64, 64, 2, 0, false, 16, &tile).status, LAYOUT_OK);
+    assert_int_equal(shared_make(64, 24, 16, 32, false, 0, &tile).status, LAYOUT_BAD_BYTES);
+    assert_int_equal(shared_make(64, 20, 16, 0, false, 0, &tile).status, LAYOUT_BAD_BYTES);
+    assert_int_equal(shared_make(64, 64, 16, 48, false, 0, &tile).status, LAYOUT_BAD_BYTES);
+    assert_int_equal(shared_make(64, 64, 16, 256, false, 0, &tile).status, LAYOUT_BAD_BYTES);
+    assert_int_equal(shared_make(0, 64, 16, 0, false, 0, &tile).status, LAYOUT_BAD_ROWS);
+    assert_int_equal(shared_make(64, 64, 16, 0, false, 16, &tile).status, LAYOUT_OK);
     assert_int_equal(tile.pitch_bytes, 144);
 }
 
@@ -263,9 +263,9 @@ static void check_copy(const layout *l, const shared_layout *tile, int bytes, bo
                     if (!layout_inside(l, p)) continue;
                     int offset =
                         access_offset(&copy.threads, access_copy_step(&copy, i), warp, lane);
-                    if (offset + e * tile->element_bytes != shared_offset(tile, p)) {
+                    if (offset + e * tile->element_bits / 8 != shared_offset(tile, p)) {
                         fail_msg("(%d, %d) is at %d, not %d", p.row, p.column,
-                                 shared_offset(tile, p), offset + e * tile->element_bytes);
+                                 shared_offset(tile, p), offset + e * tile->element_bits / 8);
                     }
                 }
             }
@@ -286,7 +286,7 @@ static void every_copy(void **state) {
                                         .columns = d,
                                         .warps_down = warps,
                                         .warps_across = 1,
-                                        .element_bytes = 2,
+                                        .element_bits = 16,
                                         .warp_rows = stretch};
                     layout l;
                     assert_int_equal(layout_make(&r, &l).status, LAYOUT_OK);
@@ -313,7 +313,8 @@ static void every_copy(void **state) {
 
 static void check_panels(int rows, int columns, int swizzle) {
     shared_layout tile;
-    assert_int_equal(shared_make_panels(rows, columns, 2, swizzle, false, &tile).status, LAYOUT_OK);
+    assert_int_equal(shared_make_panels(rows, columns, 16, swizzle, false, &tile).status,
+                     LAYOUT_OK);
     access_operand_request left = {.warps_down = 4, .warps_across = 1};
     access_operand_request right = {.right = true, .warps_down = 2, .warps_across = 2};
     access_operand_request turned = {
@@ -327,7 +328,7 @@ static void check_panels(int rows, int columns, int swizzle) {
                         .columns = columns,
                         .warps_down = 4,
                         .warps_across = 1,
-                        .element_bytes = 2};
+                        .element_bits = 16};
     assert_int_equal(layout_make(&r, &l).status, LAYOUT_OK);
     check_copy(&l, &tile, 16, false);
     r.kind = LAYOUT_MMA_C;
@@ -351,7 +352,7 @@ static void transposed_and_wide_copies(void **state) {
     assert_int_equal(layout_make(&r, &l).status, LAYOUT_OK);
     for (int swizzle = 16; swizzle <= 128; swizzle *= 2) {
         shared_layout tile;
-        assert_int_equal(shared_make(64, 64, 4, swizzle, false, 0, &tile).status, LAYOUT_OK);
+        assert_int_equal(shared_make(64, 64, 32, swizzle, false, 0, &tile).status, LAYOUT_OK);
         check_copy(&l, &tile, 8, false); /* f32 accumulators, two at a time */
     }
     shared_layout turned = tile_of(64, 64, 16, true);

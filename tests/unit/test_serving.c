@@ -201,7 +201,7 @@ static void fill(uint16_t *to, int64_t count, unsigned seed) {
     for (int64_t i = 0; i < count; i++) {
         seed = seed * 1664525u + 1013904223u;
         double value = (double)(seed >> 20) / 2048 - 1;
-        convert_store(CONVERT_F16, &value, 1, to + i, 1);
+        convert_store(CONVERT_F16, &value, 1, to, i, 1);
     }
 }
 
@@ -234,7 +234,7 @@ static uint64_t at(const void *pointer) {
 
 static double element(const uint16_t *of) {
     double value;
-    convert_load(CONVERT_F16, of, 1, 1, &value);
+    convert_load(CONVERT_F16, of, 0, 1, 1, &value);
     return value;
 }
 

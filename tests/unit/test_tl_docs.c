@@ -57,8 +57,8 @@ static void nothing_is_missing(void **state) {
 #define FUNCTION(id, spelling, fewest, most, operation, doc) "`" spelling "(",
 #include "tl/functions.def"
 #undef FUNCTION
-#define TYPE(id, spelling, bytes, doc) "`" spelling "`",
-#include "tl/types.def"
+#define TYPE(id, spelling, number, bits, kind, doc) "`" spelling "`",
+#include "base/types.def"
 #undef TYPE
 #define STATEMENT(id, spelling, doc) spelling,
 #include "tl/statements.def"

@@ -146,7 +146,7 @@ static double *load_head(const ftl_tensor *t, int64_t b, int64_t h, int64_t rows
     int64_t columns = t->extents[3];
     double *out = calloc((size_t)(rows * columns) + 1, sizeof *out);
     for (int64_t r = 0; r < rows; r++) {
-        convert_load(sample_format(t->type), element(t, b, h, r), 1, (size_t)columns,
+        convert_load(sample_format(t->type), element(t, b, h, r), 0, 1, (size_t)columns,
                      out + r * columns);
     }
     return out;
@@ -236,8 +236,8 @@ static void sample_head(const kernel *k, const ftl_arguments *a, int64_t b, int6
         double row[DV], sum;
         if (k->fault == ROWS_UNWRITTEN && i >= at.q_len / BM * BM) continue;
         sample_row(k, &at, i, row, &sum);
-        convert_store(at.format, row, DV, element(o, b, h, i), 1);
-        convert_store(CONVERT_F32, &sum, 1, element(lse, b, h, i), 1);
+        convert_store(at.format, row, DV, element(o, b, h, i), 0, 1);
+        convert_store(CONVERT_F32, &sum, 1, element(lse, b, h, i), 0, 1);
     }
     free(at.q), free(at.k), free(at.v);
 }
