@@ -8,7 +8,7 @@ static const struct {
     const char *name;
     double usual;
 } kinds[] = {
-#define SCORES(id, name, usual, help) {name, usual},
+#define SCORES(id, name, usual) {name, usual},
 #include "bench/scores.def"
 #undef SCORES
 };

@@ -5,7 +5,7 @@
 #include "base/text.h"
 
 typedef enum scores_kind {
-#define SCORES(id, name, usual, help) SCORES_##id,
+#define SCORES(id, name, usual) SCORES_##id,
 #include "bench/scores.def"
 #undef SCORES
     SCORES_KIND_COUNT

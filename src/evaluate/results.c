@@ -16,7 +16,7 @@ static const struct {
     const char *name;
     bool is_over;
 } states[] = {
-#define STATE(id, name, is_over, sentence) {name, is_over},
+#define STATE(id, name, is_over) {name, is_over},
 #include "evaluate/states.def"
 #undef STATE
 };

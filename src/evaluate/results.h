@@ -15,7 +15,7 @@ enum {
 };
 
 typedef enum results_state {
-#define STATE(id, name, is_over, sentence) RESULTS_##id,
+#define STATE(id, name, is_over) RESULTS_##id,
 #include "evaluate/states.def"
 #undef STATE
     RESULTS_STATE_COUNT

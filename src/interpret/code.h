@@ -92,7 +92,7 @@ tile *code_write_register(code_executor *e, const tl_expr *name, bool is_product
 /* Before a statement writes a ring of values: opens the generation that it is to write. */
 void code_open_value(code_executor *e, const tl_expr *name, const tl_statement *s);
 void code_set_written(tile *t, const tl_statement *s);
-void code_set_layout(code_register *r, const tl_layout *layout, const tl_statement *s);
+void code_set_layout(code_register *r, const tl_layout *said, const tl_statement *s);
 void code_set_fresh_layout(code_register *r, const tl_statement *s); /* that of its Allocate */
 /* False, with a report: a layout that breaks 'rule' ('wanted' makes a hint), a partial sum where a
  * whole one is needed, elements of other executors, two tiles that are at different places.

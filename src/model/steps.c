@@ -101,12 +101,12 @@ static void resolve_copy(model_builder *b, model_step *step) {
         const tl_symbol *block = spot->is_block && spot->at ? spot->at->symbol : NULL;
         if (block) b->model->is_block_index[block->position] = true;
     }
-    if (str_is(copy->atom, "tma")) note_panels(b, step);
+    if (tl_is_by_tma(copy)) note_panels(b, step);
     if (step->loads) find_origins(b, step, copy);
     if (step->has_target && copy->to == TL_SHARED) {
         model_tile *tile = &b->tiles.items[step->target.tile];
         if (tile->role < 0) tile->role = b->role;
-        if (str_is(copy->atom, "tma")) tile->by_tma = tile->uses_mbarrier = true;
+        if (tl_is_by_tma(copy)) tile->by_tma = tile->uses_mbarrier = true;
     }
 }
 

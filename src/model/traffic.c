@@ -30,7 +30,7 @@ static void note_fill(traffic *x, const model_role *role, const model_step *step
     const model_tile *source = copy->from == TL_REGISTER && step->read_count
                                    ? &x->model->tiles[step->reads[0].tile]
                                    : NULL;
-    bool by_tma = str_is(copy->atom, "tma"), by_rows = source && model_is_by_rows(source);
+    bool by_tma = tl_is_by_tma(copy), by_rows = source && model_is_by_rows(source);
     x->tile->by_threads |= !by_tma;
     x->tile->lands_late |= !by_tma && step->is_async;
     x->is_filled_otherwise |= !by_rows;
@@ -39,7 +39,7 @@ static void note_fill(traffic *x, const model_role *role, const model_step *step
 
 static void note_copy(traffic *x, const model_role *role, const model_step *step) {
     const tl_copy *copy = &step->statement->copy;
-    bool by_tma = str_is(copy->atom, "tma");
+    bool by_tma = tl_is_by_tma(copy);
     if (step->has_target && step->target.tile == x->number) note_fill(x, role, step);
     if (copy->from != TL_SHARED || !step->read_count || step->reads[0].tile != x->number) return;
     x->tile->goes_async |= by_tma;
@@ -187,7 +187,7 @@ static bool is_single(const model_role *role) {
         const model_step *step = &role->steps[i];
         bool works =
             step->kind == STEP_COMPUTE || step->kind == STEP_RESHAPE || step->kind == STEP_ALLOCATE;
-        bool copies = step->kind == STEP_COPY && !str_is(step->statement->copy.atom, "tma");
+        bool copies = step->kind == STEP_COPY && !tl_is_by_tma(&step->statement->copy);
         if (works || copies) return false;
     }
     return true;
@@ -199,7 +199,7 @@ static bool is_async(const model *m) {
     for (int r = 0; r < m->role_count; r++) {
         for (int i = 0; i < m->roles[r].step_count; i++) {
             const model_step *step = &m->roles[r].steps[i];
-            if (step->kind == STEP_COPY && str_is(step->statement->copy.atom, "tma")) return true;
+            if (step->kind == STEP_COPY && tl_is_by_tma(&step->statement->copy)) return true;
             if (step->kind == STEP_COMPUTE && step->is_async) return true;
         }
     }

@@ -102,6 +102,7 @@ void edit_rename(tl_statement *s, str from, str to) {
         edit_rename_expr(s->compute.condition, from, to);
         edit_rename_expr(s->compute.maximum, from, to);
         edit_rename_expr(s->compute.sum, from, to);
+        edit_rename_expr(s->compute.values, from, to);
         edit_rename_expr(s->compute.target, from, to);
         break;
     case TL_RESHAPE: edit_rename_expr(s->reshape.what, from, to); break;

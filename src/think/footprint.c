@@ -422,6 +422,16 @@ static bool say_factor(search *s, int32_t t) {
     return true;
 }
 
+/* Are the Outputs of two runs of a trial as far apart at most? */
+static bool agree(const search *s, const trial *t, double **got, double **want, double tolerance) {
+    for (int32_t i = 0; i < s->c->plan->tensor_count; i++) {
+        if (tensor_at(s, i)->role != FTL_OUTPUT) continue;
+        double off = trial_distance(got[i], want[i], trial_count(&t->data.tensors[i]));
+        if (!(off <= tolerance)) return false;
+    }
+    return true;
+}
+
 /* The same program with all of the axis in one block: if that is right, the way from block to block
  * is wrong.
  */
@@ -440,26 +450,13 @@ static void say_blocks(search *s) {
     }
     if (trial_run(s->context, t, machine, s->memory, &got)) return;
     if (trial_run(s->context, t, c->reference, s->memory, &want)) return;
-    for (int32_t i = 0; i < c->plan->tensor_count; i++) {
-        if (c->plan->tensors[i].role != FTL_OUTPUT) continue;
-        if (trial_distance(got[i], want[i], trial_count(&t->data.tensors[i])) > 10 * c->tolerance)
-            return;
-    }
+    if (!agree(s, t, got, want, 10 * c->tolerance)) return;
     text_add_z(s->out,
                "with one block it is right, with several it is wrong, though every element "
                "depends on the right inputs: what is carried from block to block is not "
                "rescaled when the running maximum moves, or is started or divided inside the "
                "loop\n");
     s->has_found = true;
-}
-
-static bool agrees(const search *s) {
-    for (int32_t t = 0; t < s->c->plan->tensor_count; t++) {
-        if (s->c->plan->tensors[t].role != FTL_OUTPUT) continue;
-        double off = trial_distance(s->got[t], s->want[t], trial_count(&s->t->data.tensors[t]));
-        if (!(off <= s->c->tolerance)) return false;
-    }
-    return true;
 }
 
 /* Problems of a batch are alike: one of them says enough, in half of the time. */
@@ -487,7 +484,7 @@ ftl_status footprint_explain(ftl_context *context, const footprint_case *c, aren
                 .end_ns = os_cpu_time_ns() + (int64_t)(c->seconds_most * 1e9)};
     if (trial_run(context, &t, c->candidate, memory, &s.got)) return FTL_OK;
     if (trial_run(context, &t, c->reference, memory, &s.want)) return FTL_OK;
-    if (agrees(&s)) return FTL_OK;
+    if (agree(&s, &t, s.got, s.want, c->tolerance)) return FTL_OK;
     search_dependences(&s);
     if (!s.has_found) say_blocks(&s);
     for (int32_t i = 0; i < c->plan->tensor_count && !s.has_found; i++) {

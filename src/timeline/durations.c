@@ -105,7 +105,7 @@ double course_product(const course *mc, const course_process *p, const model_ste
 static course_copy travel(const course_process *p, const model_tile *tile, const tl_copy *copy) {
     double bytes = bytes_of(tile) * share(p), rows = rows_of(tile) * share(p);
     bool is_load = copy->from == TL_GLOBAL;
-    if (!str_is(copy->atom, "tma")) {
+    if (!tl_is_by_tma(copy)) {
         bool is_loose = !is_load && copy->from == TL_REGISTER && is_by_warpgroups(p);
         return (course_copy){bytes / (is_loose ? PRICES_LOOSE_BYTES : PRICES_CACHE_BYTES),
                              is_load ? PRICES_LANDING_CLOCKS : 0};

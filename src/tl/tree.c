@@ -34,6 +34,10 @@ bool tl_accumulates(const tl_statement *s) {
     return s->kind == TL_COMPUTE && s->compute.target_kind == TL_ACCUMULATE;
 }
 
+bool tl_is_by_tma(const tl_copy *copy) {
+    return str_is(copy->atom, "tma");
+}
+
 tl_statement *tl_next(tl_statement *s, const tl_statement *within) {
     tl_block *body = tl_statement_body(s);
     if (body && body->first) return body->first;

@@ -349,6 +349,7 @@ tl_kernel *tl_kernel_at(const tl_program *program, int number);
 tl_block *tl_statement_body(tl_statement *s);
 tl_block *tl_block_of(tl_kernel *kernel, const tl_statement *s); /* that it is in */
 bool tl_accumulates(const tl_statement *s);                      /* Compute ... and accumulate */
+bool tl_is_by_tma(const tl_copy *copy); /* by the unit that moves boxes of tensors */
 
 /* The statement after s in reading order, bodies included; NULL at the end. 'within' bounds the
  * walk to one statement's body (or a kernel's block when NULL).

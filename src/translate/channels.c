@@ -176,7 +176,7 @@ static void wait_stores(emit *t, const emit_tile *tile) {
 static const emit_tile *stored_to(emit *t, const tl_symbol *tensor) {
     tl_statement *role = (tl_statement *)(uintptr_t)t->role;
     for (tl_statement *s = t->role->role.body.first; s; s = tl_next(s, role)) {
-        if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL || !str_is(s->copy.atom, "tma")) continue;
+        if (s->kind != TL_COPY || s->copy.to != TL_GLOBAL || !tl_is_by_tma(&s->copy)) continue;
         if (tl_copy_target(s).symbol == tensor)
             return emit_tile_in(t, tl_copy_source(s).symbol, TL_SHARED);
     }
@@ -207,7 +207,7 @@ void emit_end_stores(emit *t) {
 /* After it. Copies by TMA arrive by themselves. */
 void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile) {
     const check_sync *sync = check_sync_of(t->facts, s);
-    if (!str_is(s->copy.atom, "tma")) {
+    if (!tl_is_by_tma(&s->copy)) {
         if (tile->bound->goes_async && !s->copy.is_async) emit_text(t, "ftl_fence_async();");
         if (tile->bound->uses_mbarrier) {
             emit_text(t, "%s(%.*s);",

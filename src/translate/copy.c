@@ -41,7 +41,7 @@ static bool atom_fits(emit *t, const tl_statement *s) {
                                     "it is not in the table of atoms");
         if (!emit_has(t, s, c->atom, atom->feature)) return false;
     }
-    if (str_is(c->atom, "tma")) return true;
+    if (tl_is_by_tma(c)) return true;
     bool async_way = c->from == TL_GLOBAL && c->to == TL_SHARED && str_is(c->atom, "cp_async");
     if (c->is_async && !async_way)
         return copy_refuse(t, s,
@@ -88,7 +88,7 @@ void emit_copy(emit *t, const tl_statement *s) {
     emit_settle(t, from, false);
     emit_settle(t, to, true);
     if (s->copy.to == TL_REGISTER) emit_note_touched(t, tl_written_name(s), true);
-    if (str_is(s->copy.atom, "tma")) {
+    if (tl_is_by_tma(&s->copy)) {
         bool loads = to && to->space == TL_SHARED;
         emit_tile *tile = loads ? to : from;
         if ((from && to) || tile->space != TL_SHARED)

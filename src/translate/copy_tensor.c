@@ -317,7 +317,7 @@ void emit_prefetch_maps(emit *t) {
     const model_role *now = t->now;
     int first = t->maps.count;
     for (tl_statement *s = t->kernel->body.first; s; s = tl_next(s, NULL)) {
-        if (s->kind != TL_COPY || !str_is(s->copy.atom, "tma")) continue;
+        if (s->kind != TL_COPY || !tl_is_by_tma(&s->copy)) continue;
         bool loads = s->copy.to == TL_SHARED;
         tl_end end = loads ? tl_copy_target(s) : tl_copy_source(s);
         box x = {.t = t, .s = s, .tile = emit_tile_in(t, end.symbol, TL_SHARED)};

@@ -330,7 +330,7 @@ static bool is_fresh(emit *t, const tl_statement *copy, const emit_tile *tile) {
 void emit_ring_acquire(emit *t, const tl_statement *s, const emit_tile *tile) {
     if (tile->carrier == CARRIER_RING) {
         str announced = {0};
-        if (str_is(s->copy.atom, "tma") && !tile->bound->by_threads)
+        if (tl_is_by_tma(&s->copy) && !tile->bound->by_threads)
             announced =
                 emit_format(t, ", shared + %.*s, %.*s", STR_ARGS(emit_fact_of(t, tile, FACT_FULL)),
                             STR_ARGS(emit_fact_of(t, tile, FACT_BYTES)));
