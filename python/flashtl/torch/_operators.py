@@ -21,7 +21,8 @@ def refuse_tangents():
 def forward(q: Tensor, k: Tensor, v: Tensor, alibi: Optional[Tensor], mask: Optional[Tensor], causal: bool, window: Optional[int],
             softcap: Optional[float], scale: Optional[float], layout: str, on: Optional[str], gpu: Optional[str],
             with_lse: bool, fused: bool = False) -> Tuple[Tensor, Tensor]:
-    """(o, lse); lse is empty where it is not asked for; 'fused' is the gradients' form. The mask has four axes, each of the scores' length or of 1."""
+    """(o, lse); lse is empty where it is not asked for. The mask has four axes, each of the scores' length or of 1. fused: the gradients'
+    form."""
     refuse_tangents()
     with torch.no_grad():
         q, k, v = (_derived.plain(tensor) for tensor in (q, k, v))
