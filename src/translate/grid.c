@@ -136,11 +136,20 @@ void emit_wait_for_grids(emit *t, bool is_first) {
 
 /* --- the block's indices ---------------------------------------------------------------------- */
 
+bool emit_has_lone_warp(const emit *t) {
+    return t->warps == 1 && !t->is_async;
+}
+
 /* 'begins': where the block does, which waits for earlier kernels before it reads a table. */
 static void decode_grid(emit *t, const char *block, bool begins) {
     int count = t->model->grid->grid.count;
-    emit_text(t, "%sunsigned tile = %s;", count == 1 ? "const " : "", block);
-    for (int i = 0; i < count; i++) decode_number(t, i);
+    if (emit_has_lone_warp(t)) {
+        emit_text(t, "const int tile = (int)%s;", block);
+        walk_decode(t, STR("tile"), 0, count);
+    } else {
+        emit_text(t, "%sunsigned tile = %s;", count == 1 ? "const " : "", block);
+        for (int i = 0; i < count; i++) decode_number(t, i);
+    }
     if (begins) emit_wait_for_grids(t, false);
     for (int i = 0; i < count; i++) decode_ragged(t, i, begins);
 }

@@ -67,7 +67,7 @@ void emit_barrier_before(emit *t, const tl_statement *s) {
     emit_tile *to =
         s->copy.to == TL_SHARED ? emit_tile_in(t, tl_copy_target(s).symbol, TL_SHARED) : NULL;
     if (to) emit_channel_acquire(t, s, to);
-    else if (!t->is_async && sync_of(t, s).barrier_before) emit_text(t, "ftl_block_barrier();");
+    else if (!t->is_async && sync_of(t, s).barrier_before) emit_meet_block(t);
 }
 
 /* --- control ---------------------------------------------------------------------------------- */

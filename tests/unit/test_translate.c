@@ -879,7 +879,7 @@ static void walks_of_tables(void **state) {
          "let W (b in batch; r in n, d) = Y[t[b] + r, d]\n",
          "t i32 (i in starts)",
          "block in n/16 reversed, b in batch",
-         {"const int block_number = (int)(tile % (unsigned)args.value_0);",
+         {"block_number = tile - block_rest * args.value_0",
           "ftl_divide_up_wide(n, 16) - 1 - block_number;"},
          "x_len/16"},
         {"let n = t[b]\nlet V (b in batch; r in n, d) = X[r, d]\n"
