@@ -463,6 +463,8 @@ bool emit_reads_table(const emit *t, const tl_expr *e);
  * known, else as soon as it is.
  */
 void emit_wait_for_grids(emit *t, bool is_first);
+/* Of a kernel that lets the next one begin, the word, if it belongs before that statement. */
+void emit_yield(emit *t, const tl_statement *before);
 /* In a block of its own: what emit_fresh_thread declares, and for a store to global memory after a
  * loop also the walks of the grid.
  */
