@@ -260,6 +260,8 @@ bool rules_types(const model *m, const gpu *target, diag_list *diags) {
     if (!check_parameters(m->kernel, target, diags)) return false;
     if (m->grid && m->grid->grid.is_early)
         need_feature(&t, GPU_FEATURE_early_launch, m->grid->range, STR("'early'"));
+    if (m->grid && m->grid->grid.is_yielding)
+        need_feature(&t, GPU_FEATURE_early_launch, m->grid->range, STR("'yielding'"));
     for (int i = 0; i < m->tile_count; i++) {
         check_declared_type(&t, m->tiles[i].type, m->tiles[i].declared);
         check_narrow_tile(&t, &m->tiles[i]);

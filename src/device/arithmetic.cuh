@@ -179,7 +179,9 @@ __device__ __forceinline__ long long ftl_min_wide(long long a, long long b) { re
 __device__ __forceinline__ long long ftl_max_wide(long long a, long long b) { return a > b ? a : b; }
 
 // Has a table of that length an element there?
-__device__ __forceinline__ bool ftl_inside_wide(long long at, int length) { return at >= 0 && at < length; }
+__device__ __forceinline__ bool ftl_inside_wide(long long at, int length) {
+    return (unsigned long long)at < (unsigned)length;
+}
 
 // The e4m3 number of a code, in proportion between two: exact.
 __device__ __forceinline__ float ftl_from_code(float code) {

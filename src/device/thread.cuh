@@ -25,6 +25,9 @@ __device__ __forceinline__ unsigned ftl_block() {
 // All of what earlier kernels wrote is there, and they read no more: they have ended.
 __device__ __forceinline__ void ftl_wait_for_grids() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
+// Blocks of the kernel after this one may be placed, once all blocks have said so; they wait for this one's end.
+__device__ __forceinline__ void ftl_let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
+
 // Byte offset of the block's dynamic shared memory in the shared window.
 extern __shared__ __align__(1024) unsigned char ftl_dynamic_shared[];
 __device__ __forceinline__ unsigned ftl_shared_base() { return (unsigned)__cvta_generic_to_shared(ftl_dynamic_shared); }

@@ -217,20 +217,35 @@ static int64_t distance(const stage_loop *l, const stage_channel *c) {
     return is_refilled(l, c) ? 1 : 0;
 }
 
+/* The first of the copies right before a statement. */
+static tl_statement *first_copy_before(tl_statement *s) {
+    while (s->previous && s->previous->kind == TL_COPY && s->previous->copy.to == TL_SHARED)
+        s = s->previous;
+    return s;
+}
+
+/* A lone warp issues copies one after another, and finds a place for each: those of the loop's
+ * first tile come before those of tiles that it is multiplied with, which are smaller. What a table
+ * says of their places is so read before anything is waited for.
+ */
 static void write_prologue(reason *r, stage_loop *l) {
     tl_statement *at = stage_prologue_point(l);
     for (int64_t ahead = 0; ahead < STAGES_MAX; ahead++) {
-        tl_block copies = {0};
+        bool is_sure = ahead == 0 && l->is_never_empty;
+        tl_block copies = {0}, earlier = {0};
         for (int i = 0; i < l->count; i++)
             if (ahead < distance(l, &l->channels[i]))
-                append(&copies, stage_copy_ahead(r, l, &l->channels[i], l->from, ahead));
-        if (!copies.first) return;
-        copies.first->comment =
+                append(is_sure && l->is_lone && i == 0 ? &earlier : &copies,
+                       stage_copy_ahead(r, l, &l->channels[i], l->from, ahead));
+        tl_statement *first = earlier.first ? earlier.first : copies.first;
+        if (!first) return;
+        first->comment =
             ahead == 0 ? STR("the first block is in flight") : STR("one block further");
-        bool is_sure = ahead == 0 && l->is_never_empty;
-        edit_before(
-            r->kernel, at,
-            stage_under(r, is_sure ? "" : stage_block_exists(r, l, l->from, ahead), copies));
+        if (earlier.first) edit_before(r->kernel, first_copy_before(at), earlier);
+        if (copies.first)
+            edit_before(
+                r->kernel, at,
+                stage_under(r, is_sure ? "" : stage_block_exists(r, l, l->from, ahead), copies));
     }
 }
 

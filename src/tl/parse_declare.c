@@ -64,6 +64,7 @@ static void parse_grid(parser *p, tl_statement *s) {
         else if (parse_accept_word(p, "dynamic")) s->grid.kind = TL_GRID_DYNAMIC;
     }
     if (!parse_next_is_word(p, "in")) s->grid.is_early = parse_accept_word(p, "early");
+    if (!parse_next_is_word(p, "in")) s->grid.is_yielding = parse_accept_word(p, "yielding");
     bool has_sections = false;
     do {
         tl_walk walk = {0};

@@ -194,6 +194,7 @@ static void print_grid(const tl_statement *s, text_buffer *out) {
     static const char *const kinds[] = {"grid", "grid persistent", "grid dynamic"};
     text_add_z(out, kinds[s->grid.kind]);
     if (s->grid.is_early) text_add_z(out, " early");
+    if (s->grid.is_yielding) text_add_z(out, " yielding");
     for (int i = 0; i < s->grid.count; i++) {
         const tl_walk *walk = &s->grid.items[i];
         text_format(out, i ? ", %.*s" : " %.*s", STR_ARGS(walk->name));

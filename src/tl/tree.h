@@ -290,7 +290,8 @@ struct tl_statement {
         } let;
         struct {
             tl_grid_kind kind;
-            bool is_early; /* blocks begin before the kernels before this one have ended */
+            bool is_early;    /* blocks begin before the kernels before this one have ended */
+            bool is_yielding; /* blocks of the kernel after this one may be placed before it ends */
             tl_walk *items;
             int count;
         } grid;

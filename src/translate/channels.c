@@ -71,13 +71,18 @@ void emit_declare_channels(emit *t) {
 
 /* --- statements ------------------------------------------------------------------------------- */
 
+void emit_meet_block(emit *t) {
+    emit_text(t, emit_has_lone_warp(t) ? "ftl_warp_barrier();" : "ftl_block_barrier();");
+}
+
 /* A barrier among those threads that share the tile: in a kernel of one role the warp's, where the
  * checks found that it is enough and lines are divided as they assume.
  */
 static void meet(emit *t, const check_sync *sync, const emit_tile *tile) {
     if (!t->is_async) {
         bool is_enough = sync->is_warp_scope && emit_lines_stay_in_warp(t, tile);
-        emit_text(t, is_enough ? "ftl_warp_barrier();" : "ftl_block_barrier();");
+        if (is_enough) emit_text(t, "ftl_warp_barrier();");
+        else emit_meet_block(t);
         return;
     }
     bool is_of_warp = emit_is_by_warps(tile) || t->now->executor_warps == 1;

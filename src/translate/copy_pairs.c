@@ -92,10 +92,29 @@ static bool rows_are_affine(const emit_tile *tile, const emit_address *a) {
 }
 
 static str pair_pointer(emit *t, const emit_tile *tile, const emit_address *a) {
-    if (!rows_are_affine(tile, a))
-        return emit_pointer(t, a, pair_row(t, tile), pair_column(t, tile));
+    if (!rows_are_affine(tile, a)) return emit_format(t, "line[m16][half] + %s", pair_step(tile));
     return emit_format(t, "matrix + (%.*s) * %.*s + %s", STR_ARGS(emit_fragment_row(&tile->shape)),
                        STR_ARGS(copy_factor(t, a->row_stride)), pair_step(tile));
+}
+
+/* Pointers to a thread's first pair: of its first row, from which the others are so many strides
+ * away, or of each row. What an index divides and what a table names is so found once a row, not
+ * once a pair.
+ */
+static void declare_pointers(emit *t, const emit_tile *tile, const emit_address *a) {
+    if (rows_are_affine(tile, a)) {
+        str pointer = emit_pointer(t, a, tile->own_row, tile->own_column);
+        emit_text(t, "%.*smatrix = %.*s;", STR_ARGS(a->pointer_type), STR_ARGS(pointer));
+        return;
+    }
+    emit_shape rows = tile->shape;
+    rows.part = PART_ROWS;
+    emit_text(t, "%.*sline%.*s;", STR_ARGS(a->pointer_type),
+              STR_ARGS(emit_row_dimensions(t, &rows)));
+    int opened = emit_open_frame(t, &rows);
+    emit_text(t, "line[m16][half] = %.*s;",
+              STR_ARGS(emit_pointer(t, a, pair_row(t, tile), tile->own_column)));
+    emit_close_frame(t, opened);
 }
 
 static void add_pair(const pairs *x) {
@@ -171,10 +190,7 @@ void copy_fragments_global(emit *t, const tl_statement *s, const emit_tile *tile
     emit_fresh_place(t, s);
     emit_declare_own(t, tile);
     copy_declare_rest(t, a);
-    if (rows_are_affine(tile, a)) {
-        str pointer = emit_pointer(t, a, tile->own_row, tile->own_column);
-        emit_text(t, "%.*smatrix = %.*s;", STR_ARGS(a->pointer_type), STR_ARGS(pointer));
-    }
+    declare_pointers(t, tile, a);
     if (!a->columns_complete) {
         emit_open(t, "if (columns_left >= %d) {", tile->columns);
         loop_over_pairs(&x, false);

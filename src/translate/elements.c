@@ -252,8 +252,11 @@ static str new_value(emit *t, const elements_item *x, const elements_mask *m, in
     }
     str text = operation_text(t, x, v, c->operand_count);
     if (c->target_kind != TL_ACCUMULATE) return text;
-    return emit_format(t, "ftl_add(%.*s, %.*s)",
-                       STR_ARGS(emit_element(t, x->target, &x->frame->shape, e)), STR_ARGS(text));
+    str sum = emit_element(t, x->target, &x->frame->shape, e);
+    if (c->operation == TL_MULTIPLY) /* one rounding instead of two */
+        return emit_format(t, "ftl_multiply_add(%.*s, %.*s, %.*s)", STR_ARGS(emit_real(t, v[0])),
+                           STR_ARGS(emit_real(t, v[1])), STR_ARGS(sum));
+    return emit_format(t, "ftl_add(%.*s, %.*s)", STR_ARGS(sum), STR_ARGS(text));
 }
 
 /* The largest so far and its place, column by column from the thread's first one on. */

@@ -469,10 +469,16 @@ bool emit_reads_table(const emit *t, const tl_expr *e);
  * known, else as soon as it is.
  */
 void emit_wait_for_grids(emit *t, bool is_first);
+/* Of a kernel that lets the next one begin, the word, if it belongs before that statement. */
+void emit_yield(emit *t, const tl_statement *before);
 /* In a block of its own: what emit_fresh_thread declares, and for a store to global memory after a
  * loop also the walks of the grid.
  */
 void emit_fresh_place(emit *t, const tl_statement *s);
+/* Is a block one warp? Nobody is beside it while it divides integers, so the launch makes constants
+ * of their divisors; and what keeps its lanes together is no barrier of the block.
+ */
+bool emit_has_lone_warp(const emit *t);
 /* How many tiles a walk has; the launch has checked that it fits an int. */
 emit_value emit_walk_extent(emit *t, const tl_walk *walk);
 
@@ -531,6 +537,7 @@ void emit_declare_channels(emit *t); /* of the role that begins */
 void emit_channel_wait(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_release(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_channel_acquire(emit *t, const tl_statement *s, const emit_tile *tile);
+void emit_meet_block(emit *t); /* a barrier of all threads */
 void emit_channel_fill(emit *t, const tl_statement *s, const emit_tile *tile);
 void emit_wait_stores(emit *t, const tl_statement *s);
 void emit_end_stores(emit *t); /* at the end of a role */

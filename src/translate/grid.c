@@ -17,6 +17,9 @@ static bool is_known(emit *t, const tl_walk *walk) {
 
 void emit_plan_grid(emit *t) {
     int count = t->model->grid ? t->model->grid->grid.count : 0;
+    if (count && t->model->grid->grid.is_yielding && t->is_async)
+        emit_unsupported(t, t->model->grid->range, STR("'yielding'"),
+                         "blocks of several roles, or of warpgroups, do not say so");
     ftl_formula *walks = arena_array(t->memory, ftl_formula, count + 1);
     for (int i = 0; i < count; i++) {
         const tl_walk *walk = &t->model->grid->grid.items[i];
@@ -124,13 +127,40 @@ void emit_wait_for_grids(emit *t, bool is_first) {
     t->plan->is_early = true;
 }
 
+/* Blocks of a kernel that yields say so when their first copies are on their way: before they wait
+ * for one, or begin a loop. Those of the next kernel are placed once all blocks of this one have
+ * said it, so none of this one's waits for the room that they take.
+ */
+static bool is_where_it_yields(const tl_statement *s) {
+    if (s->kind != TL_WAIT && s->kind != TL_FOR) return false;
+    if (!s->parent || s->parent->kind != TL_ROLE) return false;
+    for (const tl_statement *before = s->previous; before; before = before->previous)
+        if (before->kind == TL_WAIT || before->kind == TL_FOR) return false;
+    return true;
+}
+
+void emit_yield(emit *t, const tl_statement *before) {
+    const tl_statement *grid = t->model->grid;
+    if (!grid || !grid->grid.is_yielding || !is_where_it_yields(before)) return;
+    emit_text(t, "ftl_let_next_begin();");
+}
+
 /* --- the block's indices ---------------------------------------------------------------------- */
+
+bool emit_has_lone_warp(const emit *t) {
+    return t->warps == 1 && !t->is_async;
+}
 
 /* 'begins': where the block does, which waits for earlier kernels before it reads a table. */
 static void decode_grid(emit *t, const char *block, bool begins) {
     int count = t->model->grid->grid.count;
-    emit_text(t, "%sunsigned tile = %s;", count == 1 ? "const " : "", block);
-    for (int i = 0; i < count; i++) decode_number(t, i);
+    if (emit_has_lone_warp(t)) {
+        emit_text(t, "const int tile = (int)%s;", block);
+        walk_decode(t, STR("tile"), 0, count);
+    } else {
+        emit_text(t, "%sunsigned tile = %s;", count == 1 ? "const " : "", block);
+        for (int i = 0; i < count; i++) decode_number(t, i);
+    }
     if (begins) emit_wait_for_grids(t, false);
     for (int i = 0; i < count; i++) decode_ragged(t, i, begins);
 }

@@ -67,7 +67,7 @@ void emit_barrier_before(emit *t, const tl_statement *s) {
     emit_tile *to =
         s->copy.to == TL_SHARED ? emit_tile_in(t, tl_copy_target(s).symbol, TL_SHARED) : NULL;
     if (to) emit_channel_acquire(t, s, to);
-    else if (!t->is_async && sync_of(t, s).barrier_before) emit_text(t, "ftl_block_barrier();");
+    else if (!t->is_async && sync_of(t, s).barrier_before) emit_meet_block(t);
 }
 
 /* --- control ---------------------------------------------------------------------------------- */
@@ -85,18 +85,21 @@ static int loaded_registers(emit *t, const tl_statement *loop) {
         if (!is_load) continue;
         const emit_tile *tile = emit_tile_in(t, tl_copy_target(s).symbol, TL_REGISTER);
         if (!tile) return 0;
-        registers += tile->shape.down * tile->shape.across * tile->shape.elements;
+        const emit_shape *shape = &tile->shape;
+        if (shape->part == PART_ROWS) registers += shape->down * (shape->is_lines ? 1 : 2);
+        else registers += shape->down * shape->across * shape->elements;
     }
     return registers;
 }
 
 /* The loads of several rounds are on their way together, where each round waits for little: so many
- * in a loop that has no fewer left, and half as many in one for the rest.
+ * in a loop that has no fewer left, and fewer in others for the rest.
  */
 static int rounds_at_once(emit *t, const tl_statement *loop) {
-    enum { ROUNDS_MOST = 16, REGISTERS_MOST = 128 };
-    int registers = t->is_async ? 0 : loaded_registers(t, loop), rounds = ROUNDS_MOST;
-    while (rounds > 1 && rounds * registers > REGISTERS_MOST) rounds /= 2;
+    bool is_alone = emit_has_lone_warp(t); /* and has more registers than others */
+    int most = is_alone ? 160 : 128, rounds = is_alone ? 32 : 16;
+    int registers = t->is_async ? 0 : loaded_registers(t, loop);
+    while (rounds > 1 && rounds * registers > most) rounds /= 2;
     return registers > 0 ? rounds : 1;
 }
 
@@ -107,6 +110,38 @@ static void emit_rounds(emit *t, const tl_statement *s, int unroll, str from, st
               STR_ARGS(name), STR_ARGS(to), STR_ARGS(name));
     emit_block(t, &s->loop.body);
     emit_close(t);
+}
+
+/* Declares where rounds end of which so many are at once. */
+static str declare_whole(emit *t, const tl_statement *s, emit_value from, emit_value to,
+                         int rounds) {
+    str name = emit_clean(t, s->loop.name);
+    emit_value count = emit_difference(t, to, from);
+    count.text = emit_format(t, "%s%.*s / %d * %d", emit_is_wide(count) ? "(int)" : "",
+                             STR_ARGS(emit_within(t, count, 13)), rounds, rounds);
+    count.precedence = 13, count.low = 0, count.high = INT_MAX / 2;
+    int number = ++t->loops_by_rounds; /* loops of one block may have the same name */
+    str whole = number > 1 ? emit_format(t, "%.*s_whole_%d", STR_ARGS(name), number)
+                           : emit_format(t, "%.*s_whole", STR_ARGS(name));
+    emit_text(t, "const int %.*s = %.*s;", STR_ARGS(whole),
+              STR_ARGS(emit_sum(t, from, count).text));
+    return whole;
+}
+
+/* As many rounds at once as there may be, then half as many for those that are left, down to eight.
+ */
+static void emit_all_rounds(emit *t, const tl_statement *s, emit_value from, emit_value to, str end,
+                            int rounds) {
+    enum { FEW = 8 };
+    str begin = from.text;
+    while (rounds > 1) {
+        str whole = declare_whole(t, s, from, to, rounds);
+        emit_rounds(t, s, rounds, begin, whole);
+        begin = whole;
+        rounds /= 2;
+        if (rounds <= FEW) break;
+    }
+    emit_rounds(t, s, rounds, begin, end);
 }
 
 static void emit_for(emit *t, const tl_statement *s) {
@@ -129,22 +164,7 @@ static void emit_for(emit *t, const tl_statement *s) {
     }
     const char *cast = emit_is_wide(to) ? "(int)" : "";
     str end = emit_format(t, "%s%.*s", cast, STR_ARGS(emit_within(t, to, 12)));
-    int unroll = rounds_at_once(t, s);
-    if (unroll == 1) {
-        emit_rounds(t, s, 1, from.text, end);
-        return;
-    }
-    emit_value count = emit_difference(t, to, from);
-    count.text = emit_format(t, "%s%.*s / %d * %d", emit_is_wide(count) ? "(int)" : "",
-                             STR_ARGS(emit_within(t, count, 13)), unroll, unroll);
-    count.precedence = 13, count.low = 0, count.high = INT_MAX / 2;
-    int number = ++t->loops_by_rounds; /* loops of one block may have the same name */
-    str whole = number > 1 ? emit_format(t, "%.*s_whole_%d", STR_ARGS(name), number)
-                           : emit_format(t, "%.*s_whole", STR_ARGS(name));
-    emit_text(t, "const int %.*s = %.*s;", STR_ARGS(whole),
-              STR_ARGS(emit_sum(t, from, count).text));
-    emit_rounds(t, s, unroll, from.text, whole);
-    emit_rounds(t, s, unroll / 2, whole, end);
+    emit_all_rounds(t, s, from, to, end, rounds_at_once(t, s));
 }
 
 static void emit_if(emit *t, const tl_statement *s) {
@@ -165,6 +185,7 @@ static bool commits_otherwise(emit *t, const tl_statement *s) {
 }
 
 static const tl_statement *emit_statement(emit *t, const tl_statement *s) {
+    emit_yield(t, s);
     switch (s->kind) {
     case TL_ALLOCATE:
         if (s->allocate.space == TL_REGISTER) {

@@ -160,6 +160,13 @@ static int64_t ceil_of(bound a, bound b) {
     return clamped(-(bound)floor_of(-a, b));
 }
 
+/* Where integers of 64 bits are divided by a power of two, a shift or an `and` is a quarter of what
+ * / and % are, which ask for the sign; they round down whatever it is.
+ */
+static bool is_power_of_two(emit_value b) {
+    return b.low == b.high && b.low > 0 && (b.low & (b.low - 1)) == 0;
+}
+
 /* Nothing is divided by 0: the rules refuse a 0 that is known, and others do not come about. */
 static emit_value divisor(emit_value b) {
     if (b.low == 0) b.low = 1;
@@ -183,6 +190,14 @@ emit_value values_quotient(emit *t, emit_value a, emit_value b, bool up) {
         out.low = clamped(-most(ends, 2)), out.high = clamped(most(ends, 2));
     }
     if (both_constant(a, b) && b.low >= 1) return emit_constant(t, out.low);
+    if (!up && emit_is_wide(a) && is_power_of_two(b)) {
+        bool narrows = !emit_is_wide(out);
+        out.text = emit_format(t, "%s(%.*s >> %d)", narrows ? "(int)" : "",
+                               STR_ARGS(emit_within(t, a, VALUES_PREFIX)),
+                               __builtin_ctzll((unsigned long long)b.low));
+        if (narrows) out.precedence = VALUES_PREFIX;
+        return out;
+    }
     if (!up && a.low >= 0 && b.low >= 1) {
         out.text = emit_format(t, "%.*s / %.*s", STR_ARGS(emit_within(t, a, VALUES_QUOTIENT)),
                                STR_ARGS(emit_within(t, b, VALUES_PREFIX)));
@@ -201,11 +216,6 @@ emit_value values_quotient(emit *t, emit_value a, emit_value b, bool up) {
     return out;
 }
 
-/* Of a power of two, of integers of any sign: one instruction, where % has to ask for the sign. */
-static bool is_power_of_two(emit_value b) {
-    return b.low == b.high && b.low > 0 && (b.low & (b.low - 1)) == 0;
-}
-
 emit_value values_modulo(emit *t, emit_value a, emit_value b) {
     b = divisor(b);
     emit_value out = {.precedence = VALUES_PRIMARY, .low = 0, .high = b.high > 0 ? b.high - 1 : 0};
@@ -214,10 +224,16 @@ emit_value values_modulo(emit *t, emit_value a, emit_value b) {
         return emit_constant(t, a.low - floor_of(a.low, b.low) * b.low);
     }
     bool wide = emit_is_wide(a) || emit_is_wide(b);
-    if (a.low < 0 && is_power_of_two(b)) {
+    if ((wide || a.low < 0) && is_power_of_two(b)) {
         out.text = emit_format(t, "(%.*s & %lld)", STR_ARGS(emit_within(t, a, VALUES_PREFIX)),
                                (long long)b.low - 1);
-    } else if (a.low >= 0 && b.low >= 1) {
+        if (wide && !emit_is_wide(out)) {
+            out.text = emit_format(t, "(int)%.*s", STR_ARGS(out.text));
+            out.precedence = VALUES_PREFIX;
+        }
+        return out;
+    }
+    if (a.low >= 0 && b.low >= 1) {
         out.text = emit_format(t, "%.*s %% %.*s", STR_ARGS(emit_within(t, a, VALUES_QUOTIENT)),
                                STR_ARGS(emit_within(t, b, VALUES_PREFIX)));
         out.precedence = VALUES_QUOTIENT;

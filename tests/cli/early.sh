@@ -7,6 +7,13 @@ flashtl reason --op decode --head-dim 64 --gpu l40s --let early=1 | grep '^grid'
 flashtl explain --op decode --head-dim 64 --gpu h200 | grep -A 2 '^  early'
 sed 's/for h200/for a100/' decode.tl > a100.tl; flashtl check a100.tl
 
+# Kernels that let the next one's blocks be placed: which do, how that is pinned, and where they say it.
+flashtl reason --op decode --head-dim 64 --gpu h200 --let yielding=0 | grep '^grid'
+flashtl reason --op gqa --head-dim 64 --gpu rtx-5090 --let yielding=1 | grep '^grid'
+flashtl explain --op decode --head-dim 64 --gpu h200 | grep -A 2 '^  yielding'
+flashtl translate decode.tl | grep -A 1 'ftl_let_next_begin();'
+flashtl reason --op gqa --causal --head-dim 128 --gpu h200 | sed 's/^grid dynamic/grid dynamic yielding/' > gqa.tl; flashtl translate gqa.tl | tail -1
+
 flashtl build --op decode --head-dim 64 --gpu h200 --no-compile --no-verify --name k > /dev/null 2>&1
 grep -h -A 1 'waits for earlier' k_decode.h k_combine.h
 judge() { # what was done, text, plan

@@ -879,7 +879,7 @@ static void walks_of_tables(void **state) {
          "let W (b in batch; r in n, d) = Y[t[b] + r, d]\n",
          "t i32 (i in starts)",
          "block in n/16 reversed, b in batch",
-         {"const int block_number = (int)(tile % (unsigned)args.value_0);",
+         {"block_number = tile - block_rest * args.value_0",
           "ftl_divide_up_wide(n, 16) - 1 - block_number;"},
          "x_len/16"},
         {"let n = t[b]\nlet V (b in batch; r in n, d) = X[r, d]\n"
@@ -1202,6 +1202,46 @@ static void made_names_are_free(void **state) {
     }
 }
 
+/* A block that is one warp: its number is divided by constants of the launch; rows that a view
+ * folds have an address each, not each pair of elements; and where the kernel yields, it says so
+ * before its first loop.
+ */
+static void lone_warps(void **state) {
+    (void)state;
+    static const char format[] =
+        "kernel folded for h200\n"
+        "let BM = %d, d = 64, group = 4\n"
+        "Output Y f32 (b in batch, head in heads, q in q_len, d) where heads == group\n"
+        "let rows = group*q_len\n"
+        "let W (b in batch; r in rows, d) = Y[b, r %% group, r/group, d]\n"
+        "grid yielding r_block in rows/BM, b in batch\n"
+        "role math with %d warp\n"
+        "    Allocate W in register f32 (BM, d) as mma_C\n"
+        "    Compute Fill 0 and get W_register\n"
+        "    for s = 0:q_len\n"
+        "        Compute Add W_register, 1 and get W_register\n"
+        "    end\n"
+        "    Copy W (BM, d) in coordinate [b, L = r_block] from register to global\n"
+        "end\n";
+    for (int warps = 1; warps <= 2; warps++) {
+        translated x;
+        text_buffer none = {0};
+        char text[1024];
+        snprintf(text, sizeof text, format, 16 * warps, warps);
+        translate_text(&x, STR("folded"), str_from(text), "h200");
+        if (!x.ok) show_diagnostics(&x);
+        assert_true(x.ok);
+        bool is_alone = warps == 1;
+        assert_int_equal(count(&x.cuda, "const int r_block_rest = ftl_quotient(tile, "), is_alone);
+        assert_int_equal(count(&x.cuda, "tile /= ") > 0, !is_alone);
+        assert_int_equal(count(&x.cuda, "line[half] = args.Y + "), 1);
+        assert_int_equal(count(&x.cuda, "half) >> 2) * "), 1);
+        assert_int_equal(count(&x.cuda, "ftl_store_global_f32x2(line[half] + 8 * n8, "), 1);
+        assert_int_equal(count(&x.cuda, "    ftl_let_next_begin();\n    // for s = 0:q_len\n"), 1);
+        done(&x, &none);
+    }
+}
+
 /* Two loops of one name that make several rounds at once, and integers that are made of their sums.
  */
 static void sums_become_integers(void **state) {
@@ -1252,6 +1292,7 @@ static void sums_become_integers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_of_columns_come_in_pairs),
+        cmocka_unit_test(lone_warps),
         cmocka_unit_test(sums_become_integers),
         cmocka_unit_test(written_as_by_hand),
         cmocka_unit_test(made_names_are_free),

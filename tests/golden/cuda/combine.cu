@@ -9,6 +9,7 @@
 __device__ __forceinline__ float ftl_add(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ float ftl_subtract(float a, float b) { return __fadd_rn(a, -b); }
 __device__ __forceinline__ float ftl_multiply(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ float ftl_multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ __forceinline__ float ftl_max(float a, float b) { return fmaxf(a, b); }
 
 // 1/a within 1 ulp; denormal results become 0.
@@ -117,10 +118,9 @@ __device__ __forceinline__ void combine_accumulate_O(float (&O_register)[2][1][4
             O_register[down][0][2 * half] = ftl_multiply(O_register[down][0][2 * half], alpha[down]);
             O_register[down][0][2 * half + 1] = ftl_multiply(O_register[down][0][2 * half + 1], alpha[down]);
             O_register[down][0][2 * half]
-                = ftl_add(O_register[down][0][2 * half], ftl_multiply(O_part_register[down][0][2 * half], w[down]));
+                = ftl_multiply_add(O_part_register[down][0][2 * half], w[down], O_register[down][0][2 * half]);
             O_register[down][0][2 * half + 1]
-                = ftl_add(O_register[down][0][2 * half + 1],
-                ftl_multiply(O_part_register[down][0][2 * half + 1], w[down]));
+                = ftl_multiply_add(O_part_register[down][0][2 * half + 1], w[down], O_register[down][0][2 * half + 1]);
         }
 }
 
