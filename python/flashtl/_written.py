@@ -9,7 +9,7 @@ LETTERS_MOST = 4000  # of an expression
 STATEMENTS_MOST = 200
 FREE = {"kernel", "input", "output", "let", "grid", "allocate", "copy", "compute", "reshape", "wait", "release", "role", "for", "if", "end",
         "and", "get", "accumulate", "with", "from", "to", "in", "of", "where", "by", "as", "or", "not", "global", "shared", "register", "kept",
-        "f16", "bf16", "f32", "e4m3", "e5m2", "i8", "i32", "min", "max", "abs", "exp", "exp2", "log", "log2", "ceil", "floor", "select", "any",
+        "f16", "bf16", "f32", "e4m3", "e5m2", "i8", "i4", "u4", "i32", "min", "max", "abs", "exp", "exp2", "log", "log2", "ceil", "floor", "select", "any",
         "first", "more", "next", "coordinate", "async", "mma_a", "mma_b", "mma_c", "rows", "columns", "lines", "partial", "persistent",
         "dynamic", "early", "sections", "offset", "permuted", "swizzled", "stages", "place", "turns", "over"}
 LISTED = {"X", "Y", "Z", "K_listed", "V_listed", "i", "r", "s", "n", "tile_rows", "keys", "block", "listed", "full", "q_blocks", "kv_blocks"}

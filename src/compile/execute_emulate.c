@@ -109,7 +109,7 @@ static emulate_buffer buffer_of(const ftl_plan_tensor *of, const ftl_tensor *t, 
         if (t->extents[i] > 0 && reach < 0) below += reach;
         else if (t->extents[i] > 0) above += reach;
     }
-    below = below * bits / 8, above = (above * bits + 7) / 8;
+    below = (below * bits - 7) / 8, above = (above * bits + 7) / 8;
     *offset = -below;
     bool is_output = of->role == FTL_OUTPUT;
     char *first = (char *)(uintptr_t)t->address + below;

@@ -19,7 +19,7 @@ static int64_t slot_bytes(reason *r, const tl_statement *allocation, tl_type typ
         lines *= i > 0 ? extent : 1;
         if (!reason_known(r, allocation->allocate.shape.items[i], &extent)) return 0;
     }
-    return lines * panels_line_bytes(extent * tl_type_bytes(type), swizzle);
+    return lines * panels_line_bytes(extent * tl_type_bits(type) / 8, swizzle);
 }
 
 static int64_t all_bytes(reason *r, const tl_statement *allocation) {
@@ -91,13 +91,13 @@ static tl_statement *find_room(reason *r, const tl_statement *store, int64_t byt
  * to the tensor's end, where a view of it may.
  */
 static bool may_store_boxes(reason *r, str name) {
-    enum { BOX_BYTES = 16 };
+    enum { BOX_BITS = 128 };
     const tl_axes *axes = tiles_tensor(r->kernel, name);
     tl_tensor t;
     int64_t length;
     return tl_find_tensor(r->kernel, name, &t) && !t.view && axes->count > 0 &&
            reason_known(r, axes->items[axes->count - 1].extent, &length) &&
-           length * tl_type_bytes(tiles_tensor_type(r->kernel, name)) % BOX_BYTES == 0;
+           length * tl_type_bits(tiles_tensor_type(r->kernel, name)) % BOX_BITS == 0;
 }
 
 /* Of a result on its way out. Its panels may be open where boxes end with the tensor's rows. */

@@ -41,7 +41,7 @@ int tl_type_bits(tl_type type) {
 
 int tl_type_bytes(tl_type type) {
     assert(types[type].bits % 8 == 0);
-    return types[type].bits / 8;
+    return (types[type].bits + 7) / 8;
 }
 
 bool tl_is_narrow(tl_type type) {

@@ -71,7 +71,7 @@ static region region_of(const ftl_tensor *t) {
         else above += reach;
     }
     int64_t bits = (int64_t)ftl_type_bits(t->type);
-    below = below * bits / 8, above = (above * bits + 7) / 8;
+    below = (below * bits - 7) / 8, above = (above * bits + 7) / 8;
     unsigned char *first = (unsigned char *)(uintptr_t)t->address + below - VERIFY_GUARD_BYTES;
     return (region){.host = first, .bytes = (size_t)(above - below) + 2 * VERIFY_GUARD_BYTES};
 }
