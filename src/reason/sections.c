@@ -3,7 +3,9 @@
  * A listed block is `block[s/128]`, and a key's place in its sequence `block[s/128]*128 + s % 128`.
  * In the tile of 64 columns that begins at j*64 the quotient is j/2 throughout, for 64 divides 128,
  * and the remainder is a difference: s - j/2*128. So the tile reads one element of the table where
- * it read one a column, and a test of such a place compares columns with one limit a row.
+ * it read one a column, and a test of such a place compares columns with one limit a row. A
+ * remainder that is a number by itself, `exp(s % 64)`, stays: it is known to be below its divisor,
+ * and what elements past an end hold is judged by that.
  */
 #include "reason/pass.h"
 #include "reason/tiles.h"
@@ -35,10 +37,11 @@ static const char *quotient_text(const section *x, int64_t times) {
     return times == 1 ? text : reason_say(x->r, "%s/%lld", text, (long long)times);
 }
 
-static tl_expr *folded(section *x, const tl_expr *e) {
+/* With remainders where they say a place, or beside a quotient. */
+static tl_expr *folded(section *x, const tl_expr *e, bool is_place) {
     int64_t times;
     if (!e) return NULL;
-    if (is_whole(x, e, &times)) {
+    if (is_whole(x, e, &times) && (is_place || e->operator== TL_OVER)) {
         const char *quotient = quotient_text(x, times);
         x->is_found = true;
         if (e->operator== TL_OVER) return tl_quote_expr(x->r->memory, "%s", quotient);
@@ -48,11 +51,21 @@ static tl_expr *folded(section *x, const tl_expr *e) {
     }
     tl_expr *copy = arena_new(x->r->memory, tl_expr);
     *copy = *e;
-    copy->left = folded(x, e->left);
-    copy->right = folded(x, e->right);
+    is_place = is_place || e->kind == TL_ELEMENT;
+    copy->left = folded(x, e->left, is_place);
+    copy->right = folded(x, e->right, is_place);
     if (e->item_count) copy->items = arena_array(x->r->memory, tl_expr *, e->item_count);
-    for (int i = 0; i < e->item_count; i++) copy->items[i] = folded(x, e->items[i]);
+    for (int i = 0; i < e->item_count; i++) copy->items[i] = folded(x, e->items[i], is_place);
     return copy;
+}
+
+static bool has_whole_quotient(section *x, const tl_expr *e) {
+    int64_t times;
+    if (!e) return false;
+    bool found = is_whole(x, e, &times) && e->operator== TL_OVER;
+    found = found || has_whole_quotient(x, e->left) || has_whole_quotient(x, e->right);
+    for (int i = 0; i < e->item_count && !found; i++) found = has_whole_quotient(x, e->items[i]);
+    return found;
 }
 
 static bool fold_axis(reason *r, tl_statement *s, const tiles_list *tiles, const tiles_tile *tile,
@@ -62,9 +75,11 @@ static bool fold_axis(reason *r, tl_statement *s, const tiles_list *tiles, const
     if (!c->place.items[axis].is_block ||
         !reason_known(r, tiles_extent(tiles, x.index)->extent, &x.extent) || x.extent < 1)
         return false;
-    c->condition = folded(&x, c->condition);
-    for (int i = 0; i < c->operand_count; i++)
-        c->operands[i].value = folded(&x, c->operands[i].value);
+    c->condition = folded(&x, c->condition, true);
+    for (int i = 0; i < c->operand_count; i++) {
+        tl_expr **value = &c->operands[i].value;
+        *value = folded(&x, *value, has_whole_quotient(&x, *value));
+    }
     return x.is_found;
 }
 
