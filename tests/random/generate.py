@@ -32,7 +32,7 @@ class Builder(Spaces, Expressions, TileStatements, Products, RowPrograms, StateP
         self.rights = random.Random(f"{seed}: the same program with right operands that are computed")
         self.tops = random.Random(f"{seed}: the same program that also says where the largest are")
         self.bytes = random.Random(f"{seed}: the same program with operands of 8 bits")
-        self.states = random.Random(f"{seed}: the same program with a state")
+        self.states = random.Random(f"{seed}: the same program chunk by chunk")
         self.ends = random.Random(f"{seed}: the same program with numbers past ends") if past_ends else None
         self.edges = random.Random(f"{seed}: the same program with other masks") if edges else None
         self.kernels, self.declarations, self.body, self.pins, self.lengths, self.used = [], [], [], {}, {}, {"L"}
