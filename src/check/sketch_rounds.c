@@ -76,9 +76,12 @@ static void count_use(void *context, tl_expr *e) {
     u->count += e->symbol == u->symbol;
 }
 
+/* A Copy from global memory names the tensor, which may be called like a tile. */
 static bool names(tl_statement *s, const tl_symbol *symbol) {
     uses all = {symbol, 0};
     tl_each_expr(s, count_use, &all);
+    bool is_tensor = s->kind == TL_COPY && s->copy.from == TL_GLOBAL && s->copy.target;
+    if (is_tensor && s->copy.what->symbol == symbol) all.count--;
     return all.count > 0;
 }
 

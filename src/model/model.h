@@ -57,7 +57,7 @@ typedef struct model_tile {
     bool by_threads;    /* Copies other than by TMA fill it; beside by_tma: by turns */
     bool lands_late;    /* cp.async fills it: after the Copy, by no thread's doing */
     bool frees;         /* others wait until it is released: it has empty barriers */
-    bool goes_async;    /* an asynchronous unit reads what threads wrote */
+    bool goes_async;    /* an asynchronous unit reads what threads wrote, or writes over it */
     bool is_loaded;     /* threads read it with loads of their own */
     bool is_shared_out; /* each executor writes and reads or stores its own rows */
     bool is_by_warps;   /* and so does each of its warps: nobody else wants the tile's bytes */

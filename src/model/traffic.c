@@ -161,6 +161,7 @@ static void find_traffic(model *m, int number) {
             if (step->kind == STEP_COMPUTE) note_operands(&x, step);
         }
     }
+    tile->goes_async |= tile->by_tma && tile->by_threads; /* it writes over what threads wrote */
     tile->is_shared_out = tile->by_threads && !x.is_filled_otherwise && !tile->is_loaded &&
                           !tile->by_tma && !x.is_read_by_all;
     find_partner(m, tile);

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { WHOLE_AXIS_MAX = 256 }; /* a known last axis up to this length is not cut into tiles */
-
 /* --- types ------------------------------------------------------------------------------------ */
 
 static bool choose_types(reason *r) {
@@ -113,18 +111,23 @@ static const tl_axis *axis_of_index(const tl_kernel *kernel, str index) {
     return NULL;
 }
 
-/* Index names that a view uses and does not introduce: they belong to the grid. */
-static void add_free_indices(reason *r, bind_axes *grid, const tl_axes *own, const tl_expr *e) {
-    if (!e) return;
+/* Index names that a view uses, by way of lets, too, and does not introduce: they belong to the
+ * grid.
+ */
+static void add_free_indices(reason *r, bind_axes *grid, const tl_axes *own, const tl_expr *e,
+                             int depth) {
+    if (!e || depth > TL_HEIGHT_MAX) return;
     if (e->kind == TL_NAME) {
         for (int i = 0; i < own->count; i++)
             if (str_equal(tl_axis_index(own, i), e->text)) return;
-        const tl_axis *axis = axis_of_index(r->kernel, e->text);
+        const tl_binding *let = edit_find_let(r->kernel, e->text, NULL);
+        if (let) add_free_indices(r, grid, own, let->value, depth + 1);
+        const tl_axis *axis = let ? NULL : axis_of_index(r->kernel, e->text);
         if (axis && !axis->is_bare) add_index_axis(r, grid, e->text, axis->extent);
     }
-    add_free_indices(r, grid, own, e->left);
-    add_free_indices(r, grid, own, e->right);
-    for (int i = 0; i < e->item_count; i++) add_free_indices(r, grid, own, e->items[i]);
+    add_free_indices(r, grid, own, e->left, depth + 1);
+    add_free_indices(r, grid, own, e->right, depth + 1);
+    for (int i = 0; i < e->item_count; i++) add_free_indices(r, grid, own, e->items[i], depth + 1);
 }
 
 /* A sum along an axis of the Output has to see all of it: no tile of the grid may have a part. */
@@ -161,14 +164,18 @@ static bool collect_output(reason *r, tl_statement *store, bind_axes *grid, bool
             add_index_axis(r, grid, index, axes->items[i].extent);
     }
     tl_binding *view = edit_find_let(r->kernel, edit_bare(name), NULL);
-    if (view && view->axes.count > 0 && !want_blocks) add_free_indices(r, grid, axes, view->value);
+    if (view && view->axes.count > 0 && !want_blocks)
+        add_free_indices(r, grid, axes, view->value, 0);
     int count = axes->count - start;
+    /* Where a loop walks the rows, columns are all that tiles of the grid can share out. */
+    bool is_walked = count > 1 && loop_over(r, store, &axes->items[start], &walk);
     for (int i = start; i < axes->count && want_blocks; i++) {
         int64_t length;
         bool is_row = i == start;
         str index = tl_axis_index(axes, i);
-        bool is_short = !(is_row && count > 1) && reason_known(r, axes->items[i].extent, &length) &&
-                        length <= WHOLE_AXIS_MAX;
+        bool is_short = !(is_row && count > 1) && !is_walked &&
+                        reason_known(r, axes->items[i].extent, &length) &&
+                        length <= TILES_WHOLE_MAX;
         if (is_short || loop_over(r, store, &axes->items[i], &walk)) continue;
         if (find_grid_axis(grid, index)) continue;
         bool is_whole;

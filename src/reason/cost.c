@@ -14,6 +14,7 @@ enum {
     FEW_ROWS_REGISTERS = 200, /* that a lone warp takes at least, to have much on its way */
     FEW_ROWS = 64,            /* of a matrix: its tiles share nothing that they read */
     BYTES_IN_FLIGHT = 32768,  /* a multiprocessor needs to keep device memory busy */
+    MATRICES = 64,            /* of a launch whose tiles go through all rows of one */
 };
 
 static const double LONE_WARP = 1.05;
@@ -150,8 +151,8 @@ static void add_times(const cost_model *m, const cost_choice *c, cost_result *ou
             out->fp32 += units.conversions;
         } else {
             double bytes = a * b * it->element_bits / 8 * runs;
-            out->cache += bytes / PRICES_CACHE_BYTES;
-            if (it->to_shared) out->shared += bytes / g->shared_rate;
+            if (!it->is_twin) out->cache += bytes / PRICES_CACHE_BYTES;
+            if (it->to_shared || it->is_twin) out->shared += bytes / g->shared_rate;
             if (it->to_shared && cost_is_widened(m, it->tile)) { /* read as it is, written as f16 */
                 out->shared += (bytes + runs * a * b * WIDE_BYTES) / g->shared_rate;
                 out->fp32 += runs * a * b * WIDEN_FP32 / g->fp32;
@@ -230,6 +231,7 @@ double cost_grid_elements(const cost_model *m, const cost_choice *c) {
 }
 
 bool cost_has_few_rows(const cost_model *m) {
+    if (m->walks_rows) return false;
     for (int i = 0; i < m->grid_count; i++)
         if (m->grid_lengths[i] < FEW_ROWS) return m->has_products;
     return false;
@@ -269,6 +271,22 @@ static double few_rows_clocks(const cost_model *m, const cost_choice *c, cost_re
     return prices_together(most, t->read);
 }
 
+/* Tiles of a multiprocessor, where each goes through all rows of a matrix: they may be fewer than
+ * it has room for.
+ */
+static double long_tiles(const cost_model *m, const cost_choice *c) {
+    double tiles = MATRICES * m->pieces;
+    for (int i = 0; i < m->grid_count; i++)
+        tiles *= ceil(m->grid_lengths[i] / cost_value(c, m->grid_sizes[i]));
+    return tiles / (double)m->r->target->sms;
+}
+
+/* The time that multiprocessors spend without a tile, or wait for the last ones, is added. */
+static double idle_factor(const cost_model *m, const cost_choice *c, const cost_result *t) {
+    double tiles = m->walks_rows ? long_tiles(m, c) : 1;
+    return m->walks_rows ? ceil(tiles / t->resident) * t->resident / tiles : 1;
+}
+
 static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) {
     const gpu *g = m->r->target;
     double memory_bytes = 0, flops = 0;
@@ -286,6 +304,7 @@ static void add_up(const cost_model *m, const cost_choice *c, cost_result *out) 
     if (m->has_products) {
         out->clocks = fmax(out->clocks, out->cache);
         if (cost_has_few_rows(m)) out->clocks = few_rows_clocks(m, c, out, per_clock);
+        out->clocks *= idle_factor(m, c, out);
         out->tflops = flops / out->clocks * (double)g->sms * g->clock * 1e6 / 1e12;
     } else {
         double in_flight = 0;
@@ -318,6 +337,7 @@ cost_result cost_of(const cost_model *m, const cost_choice *c) {
                        .registers = out.is_tight ? most : out.registers,
                        .shared_bytes = out.shared_bytes};
     out.resident = gpu_occupancy(g, block, NULL);
+    if (m->walks_rows) out.resident = (int)fmin(out.resident, ceil(long_tiles(m, c)));
     out.fits = out.resident > 0;
     if (out.fits) add_up(m, c, &out);
     return out;

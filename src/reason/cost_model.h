@@ -20,8 +20,10 @@ typedef struct cost_item {
     int tile;            /* PRODUCT: the left operand. COPY: the tile */
     double fp32, exp2, conversions; /* ELEMENTS: per element */
     double
-        near_fp32; /* ELEMENTS: instead, where warpgroups work a polynomial out; 0: they do not */
+        near_fp32;  /* ELEMENTS: instead, where warpgroups work a polynomial out; 0: they do not */
+    bool is_turned; /* PRODUCT: the left operand */
     bool is_vector, to_shared, is_load;
+    bool is_twin;       /* COPY: from a slot of shared memory, into which another one brings it */
     bool is_columns;    /* a vector with a value for each column: every warp has all of them */
     bool is_mask;       /* ELEMENTS: of a Mask */
     bool is_of_maximum; /* ELEMENTS: finds the running maximum, or rescales by its move */
@@ -46,6 +48,7 @@ struct cost_model {
     int item_count;
     str open_names[COST_OPEN_MAX];
     bool open_is_rows[COST_OPEN_MAX], open_is_inner[COST_OPEN_MAX];
+    int64_t open_parts[COST_OPEN_MAX]; /* it cuts a short axis of this length; 0: it does not */
     int open_count;
     cost_extent (*extents)[2];     /* by tile: rows, columns */
     cost_life *lives, *loops;      /* by tile; of the loop that has a use of it, first -1: none */
@@ -60,6 +63,8 @@ struct cost_model {
     cost_extent grid_sizes[TL_AXES_MAX];
     double grid_lengths[TL_AXES_MAX];
     int grid_count;
+    bool walks_rows; /* a loop goes through the rows of a result: tiles are long, and few */
+    double pieces;   /* then: of how many that the grid goes through a matrix is made */
     bool can_hold, has_products, is_async;
     bool makes_rows; /* some row that a loop copies is looked up in a table, or widened */
     /* A Mask leaves each tile of so many rows more blocks than the one before. */

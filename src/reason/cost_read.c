@@ -87,6 +87,7 @@ static void read_product(cost_model *m, const tl_statement *s) {
     it->c = m->extents[left][flip ? 0 : 1];
     it->b = m->extents[right][s->compute.operands[1].is_transposed ? 0 : 1];
     it->tile = left;
+    it->is_turned = flip;
     it->element_bits = tiles_has_byte_warps(m->r) ? 8 : 16;
     m->has_products = true;
     if (it->a.value == 0) m->open_is_rows[it->a.open] = true;
@@ -214,6 +215,7 @@ static void read_copy(cost_model *m, const tl_statement *s) {
     it->b = m->extents[tile][1];
     it->tile = tile;
     it->is_load = is_load;
+    it->is_twin = is_load && m->plan.roles[tile].twin;
     it->to_shared = is_load && m->plan.roles[tile].in_shared;
     it->is_columns = is_load && !it->to_shared && m->plan.roles[tile].layout == TL_COLUMNS;
     int bits = cost_raw_bits(m, tile);
@@ -323,16 +325,32 @@ static void read_channels(cost_model *m) {
     }
 }
 
+static bool walks_rows(cost_model *m) {
+    for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
+        int tile =
+            s->kind == TL_COPY && s->copy.to == TL_GLOBAL ? cost_tile_index(m, edit_copied_tile(s)) : -1;
+        if (tile < 0 || m->plan.roles[tile].tile->axis_count != 2) continue;
+        if (tiles_walk(m->r, s, m->plan.roles[tile].tile->axes[0], NULL)) return true;
+    }
+    return false;
+}
+
 static void read_grid(cost_model *m) {
     const tl_statement *grid = scalar_grid(m->r->kernel);
     for (int i = 0; grid && i < grid->grid.count && m->grid_count < TL_AXES_MAX; i++) {
         const tl_expr *e = grid->grid.items[i].extent;
         if (e->kind == TL_BINARY && e->operator== TL_OVER) {
             cost_extent size = extent_of(m, e->right);
+            int64_t length;
+            bool is_short = reason_known(m->r, e->left, &length) && length <= TILES_WHOLE_MAX;
+            if (is_short && size.value == 0 && !m->open_is_rows[size.open] && m->walks_rows)
+                m->open_parts[size.open] = length;
             m->grid_sizes[m->grid_count] = size;
             m->grid_lengths[m->grid_count++] = nominal_value(m->r, e->left);
             if (size.value == 0 && m->grid_count == 1 && !m->has_products)
                 m->open_is_rows[size.open] = true;
+        } else if (m->walks_rows && edit_find_let(m->r->kernel, e->text, NULL)) {
+            m->pieces *= nominal_worth(m->r, e); /* segments of a length, say */
         }
     }
 }
@@ -351,6 +369,7 @@ cost_model *cost_read(reason *r) {
     cost_model *m = arena_new(r->memory, cost_model);
     m->r = r;
     m->plan.warps = 4;
+    m->pieces = 1;
     m->is_async = tiles_copy_async(r);
     if (!place_plan_read(r, &m->plan)) return NULL;
     if (m->plan.count > COST_TILES_MAX) {
@@ -369,6 +388,7 @@ cost_model *cost_read(reason *r) {
     for (int i = 0; i < m->item_count; i++)
         m->is_guarded = m->is_guarded || m->items[i].is_of_maximum;
     m->is_guarded = m->is_guarded && reason_decided(r, 1, "guard") != 0;
+    m->walks_rows = walks_rows(m);
     read_grid(m);
     read_lives(m);
     read_channels(m);

@@ -46,7 +46,7 @@ static bool shapes_fit(const cost_model *m, const cost_choice *c) {
         const cost_item *it = &m->items[i];
         if (it->kind != COST_PRODUCT) continue;
         int64_t rows = (int64_t)cost_value(c, it->a), columns = (int64_t)cost_value(c, it->b);
-        bool is_stored = m->plan.roles[it->tile].tile->from_register;
+        bool is_stored = m->plan.roles[it->tile].tile->from_register || it->is_turned;
         int64_t parts = warpgroups_column_parts(rows, groups, is_stored);
         if (parts > 0) columns = columns % parts ? 0 : columns / parts;
         if (!parts || !columns || columns % ATOM_WIDTH_UNIT != 0 || columns > ATOM_WIDTH_MAX ||

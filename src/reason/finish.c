@@ -172,55 +172,14 @@ static bool is_kept_from_shared(reason *r, str name, bool has_bytes) {
     return true;
 }
 
-/* Warpgroups: by stmatrix and the tensor memory accelerator, each its own rows. */
-static void store_by_tma(reason *r, tl_statement *store, const tl_statement *tile, tl_type type) {
-    enum { BARRIER_BYTES = 1024 }; /* of all channels */
-    str name = store->copy.what->text;
-    int64_t bytes = slot_bytes(r, tile, type, swizzle_of(r, tile, name));
-    bool has_own = total_bytes(r) + bytes + BARRIER_BYTES <= r->target->block_shared;
-    tl_statement *room = has_own ? NULL : find_standing_room(r, bytes);
-    if (is_kept_from_shared(r, name, has_own || room)) return;
-    const char *text = allocation_text(r, tile, name, type);
-    tl_statement *last = r->kernel->body.first;
-    for (tl_statement *s = last; s; s = s->next)
-        if (s->kind == TL_ALLOCATE) last = s;
-    str clause = room ? str_format(r->memory, " in place of %.*s_shared // they take turns",
-                                   STR_ARGS(room->allocate.names[0]))
-                      : STR(" // on its way out");
-    allocate_after(r, last, reason_say(r, "%s%.*s", text, STR_ARGS(clause)));
-    reason_before(r, store,
-                  "Copy %.*s from register to shared by stmatrix // rounds\n"
-                  "Wait %.*s_shared // among the warps that wrote these rows\n",
-                  STR_ARGS(name), STR_ARGS(name));
-    store->copy.from = TL_SHARED;
-    bool is_boxed = may_store_boxes(r, name);
-    if (is_boxed) {
-        store->copy.atom = STR("tma");
-        store->copy.is_async = true;
-    }
-    store->comment = STR("rows past the end are not stored");
-    const char *wait = is_boxed ? reason_say(r,
-                                             "Wait %.*s_global // the store has "
-                                             "read its source\n",
-                                             STR_ARGS(name))
-                                : "";
-    reason_after(r, store, "%sRelease %.*s_shared // bytes free\n", wait, STR_ARGS(name));
-    reason_decide(r, "results", "%.*s leaves through shared memory, in %s, %s", STR_ARGS(name),
-                  room ? reason_say(r, "the bytes of %.*s", STR_ARGS(room->allocate.names[0]))
-                       : "bytes of its own",
-                  is_boxed
-                      ? "as boxes"
-                      : "by lines: a box must end with 16 bytes of a row, and with its tensor");
-}
-
-/* --- sums in memory --------------------------------------------------------------------------- */
-
-/* Copies that add to the tensor: a loop that later passes wrote out in parts has several. */
-static int count_additions(const tl_kernel *kernel, str tensor) {
+/* Copies that store to the tensor, or add to it: a loop that later passes wrote out in parts has
+ * several.
+ */
+static int count_stores(const tl_kernel *kernel, str tensor) {
     int count = 0;
     for (tl_statement *s = kernel->body.first; s; s = tl_next(s, NULL))
         count += s->kind == TL_COPY && s->copy.to == TL_GLOBAL &&
-                 s->copy.target_kind == TL_ACCUMULATE && str_equal(edit_copied_tensor(s), tensor);
+                 str_equal(edit_copied_tensor(s), tensor);
     return count;
 }
 
@@ -233,11 +192,64 @@ static void free_before(reason *r, tl_statement *loop, tl_statement *store, str 
                   "end\n",
                   STR_ARGS(loop->loop.name), edit_factor_text(r->memory, loop->loop.from),
                   STR_ARGS(tensor), STR_ARGS(out));
-    reason_after(r, loop,
-                 "Wait %.*s_global // the unit has read its source\n"
-                 "Release %.*s // bytes free\n",
-                 STR_ARGS(tensor), STR_ARGS(out));
+    tl_block last = tl_quote(r->memory,
+                             "Wait %.*s_global // the unit has read its source\n"
+                             "Release %.*s // bytes free\n",
+                             STR_ARGS(tensor), STR_ARGS(out));
+    if (!reason_is_never_empty(r, loop))
+        last = reason_under(r,
+                            reason_say(r, "%s < %s", edit_factor_text(r->memory, loop->loop.from),
+                                       edit_factor_text(r->memory, loop->loop.to)),
+                            "there was a round", last);
+    edit_after(r->kernel, loop, last);
 }
+
+/* Warpgroups: by stmatrix and the tensor memory accelerator, each its own rows. */
+static void store_by_tma(reason *r, tl_statement *store, const tl_statement *tile, tl_type type) {
+    enum { BARRIER_BYTES = 1024 }; /* of all channels */
+    str name = store->copy.what->text;
+    int64_t bytes = slot_bytes(r, tile, type, swizzle_of(r, tile, name));
+    bool has_own = total_bytes(r) + bytes + BARRIER_BYTES <= r->target->block_shared;
+    tl_statement *loop = edit_loop_of(store);
+    tl_statement *room = has_own || loop ? NULL : find_standing_room(r, bytes);
+    if (is_kept_from_shared(r, name, has_own || room)) return;
+    const char *text = allocation_text(r, tile, name, type);
+    tl_statement *last = r->kernel->body.first;
+    for (tl_statement *s = last; s; s = s->next)
+        if (s->kind == TL_ALLOCATE) last = s;
+    str clause = room ? str_format(r->memory, " in place of %.*s_shared // they take turns",
+                                   STR_ARGS(room->allocate.names[0]))
+                      : STR(" // on its way out");
+    allocate_after(r, last, reason_say(r, "%s%.*s", text, STR_ARGS(clause)));
+    bool is_boxed = may_store_boxes(r, name);
+    str out = str_format(r->memory, "%.*s_shared", STR_ARGS(name));
+    if (loop && is_boxed) free_before(r, loop, store, out, name);
+    reason_before(r, store,
+                  "Copy %.*s from register to shared by stmatrix // rounds\n"
+                  "Wait %.*s_shared // among the warps that wrote these rows\n",
+                  STR_ARGS(name), STR_ARGS(name));
+    store->copy.from = TL_SHARED;
+    if (is_boxed) {
+        store->copy.atom = STR("tma");
+        store->copy.is_async = true;
+    }
+    store->comment = STR("rows past the end are not stored");
+    const char *wait = is_boxed && !loop ? reason_say(r,
+                                                      "Wait %.*s_global // the store has "
+                                                      "read its source\n",
+                                                      STR_ARGS(name))
+                                         : "";
+    if (!loop || !is_boxed)
+        reason_after(r, store, "%sRelease %.*s // bytes free\n", wait, STR_ARGS(out));
+    reason_decide(r, "results", "%.*s leaves through shared memory, in %s, %s", STR_ARGS(name),
+                  room ? reason_say(r, "the bytes of %.*s", STR_ARGS(room->allocate.names[0]))
+                       : "bytes of its own",
+                  is_boxed
+                      ? "as boxes"
+                      : "by lines: a box must end with 16 bytes of a row, and with its tensor");
+}
+
+/* --- sums in memory --------------------------------------------------------------------------- */
 
 /* A round's part of sums in memory: added there by the tensor memory accelerator, which takes boxes
  * of bytes of their own, and beside the next round. From registers it would be added in pieces of 4
@@ -249,7 +261,7 @@ static void add_by_tma(reason *r, tl_statement *store) {
     tl_statement *role = find_role(r->kernel), *loop = edit_loop_of(store);
     const tl_statement *tile = edit_find_allocation(role->role.body.first, name, TL_REGISTER);
     bool is_fit = tile && tile->allocate.type == TL_F32 && tile->allocate.layout.kind == TL_MMA_C &&
-                  store->parent == loop && count_additions(r->kernel, tensor) == 1 &&
+                  store->parent == loop && count_stores(r->kernel, tensor) == 1 &&
                   may_store_boxes(r, tensor) && reason_is_never_empty(r, loop);
     if (!is_fit) return;
     int64_t columns = 0;
@@ -293,14 +305,16 @@ static void store_through_shared(reason *r, tl_statement *store) {
     }
     const tl_statement *tile = edit_find_allocation(role->role.body.first, name, TL_REGISTER);
     tl_type type = tiles_tensor_type(r->kernel, name);
+    tl_statement *loop = edit_loop_of(store);
     if (!tile || tile->allocate.layout.kind != TL_MMA_C || tl_type_bits(type) != 16 ||
-        store->copy.target || edit_loop_of(store))
+        store->copy.target)
         return;
     if (role->role.is_warpgroups) {
-        if (tiles_tensor(r->kernel, name)) store_by_tma(r, store, tile, type);
+        bool is_one = store->parent == loop && count_stores(r->kernel, name) == 1;
+        if ((!loop || is_one) && tiles_tensor(r->kernel, name)) store_by_tma(r, store, tile, type);
         return;
     }
-    tl_statement *room = find_room(r, store, slot_bytes(r, tile, type, 0));
+    tl_statement *room = loop ? NULL : find_room(r, store, slot_bytes(r, tile, type, 0));
     if (room) store_in_room(r, store, tile, type, room);
 }
 

@@ -87,6 +87,12 @@ double nominal_value(reason *r, const tl_expr *e) {
     return !n.has_own || n.has_failed ? (double)usual : fmax(value, 1);
 }
 
+double nominal_worth(reason *r, const tl_expr *e) {
+    reading n = {.r = r, .otherwise = (double)reason_decided(r, NOMINAL_LENGTH, "nominal_length")};
+    double value = value_of(&n, e);
+    return n.has_failed ? 1 : fmax(value, 1);
+}
+
 str nominal_subject(str pin) {
     str prefix = str_from(PREFIX);
     if (!str_starts(pin, prefix)) return STR("");

@@ -10,6 +10,8 @@
 #include "reason/pass.h"
 
 double nominal_value(reason *r, const tl_expr *e);
+/* What it is worth where every length is a nominal one: 4 for len/1024. */
+double nominal_worth(reason *r, const tl_expr *e);
 /* The length that nominal_NAME is about; empty: the name is no such pin. */
 str nominal_subject(str pin);
 /* Takes the pins out of the kernel. */

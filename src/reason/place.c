@@ -135,6 +135,34 @@ static void place_copies(reason *r, place_plan *plan) {
     }
 }
 
+/* The statement of the copy's block that uses the tile first, or has one in it that does. */
+static tl_statement *first_use_of(reason *r, tl_statement *copy, str name) {
+    for (tl_statement *s = tl_next(copy, NULL); s; s = tl_next(s, NULL))
+        if (s->kind == TL_COMPUTE && (edit_reads(s, name) || edit_writes(s, name)))
+            return edit_ancestor_in(r->kernel, s, tl_block_of(r->kernel, copy));
+    return NULL;
+}
+
+/* What is copied twice comes once. */
+static void read_twins(reason *r, const place_plan *plan) {
+    for (int i = 0; i < plan->count; i++) {
+        const tiles_tile *tile = plan->roles[i].tile, *twin = plan->roles[i].twin;
+        if (!twin) continue;
+        tl_statement *copy = edit_load_of(r->kernel, tile->name),
+                     *source = edit_load_of(r->kernel, twin->name),
+                     *first = first_use_of(r, copy, tile->name);
+        if (!first) continue;
+        if (edit_is_before(r->kernel, copy, source)) edit_move_before(r->kernel, copy, source);
+        reason_before(r, first,
+                      "Copy %.*s from shared to register and get %.*s by ldmatrix // the rows of "
+                      "each warp",
+                      STR_ARGS(twin->name), STR_ARGS(tile->name));
+        edit_remove(r->kernel, copy);
+        reason_decide(r, "copies", "%.*s is read from the slot of %.*s, which is the same",
+                      STR_ARGS(tile->name), STR_ARGS(twin->name));
+    }
+}
+
 /* What is held in registers comes there right before its first use, or that use's loop. */
 static bool hold_operands(reason *r, place_plan *plan) {
     for (int i = 0; i < plan->count; i++) {
@@ -148,11 +176,9 @@ static bool hold_operands(reason *r, place_plan *plan) {
                 if (copy)
                     return reason_stuck(r, s, "%s is held in registers and copied twice", name);
                 copy = s;
-            } else if (copy && !first && s->kind == TL_COMPUTE &&
-                       (edit_reads(s, role->tile->name) || edit_writes(s, role->tile->name))) {
-                first = edit_ancestor_in(r->kernel, s, tl_block_of(r->kernel, copy));
             }
         }
+        if (copy) first = first_use_of(r, copy, role->tile->name);
         if (!copy || !first)
             return reason_stuck(r, role->tile->first, "%s is used before it is copied", name);
         reason_before(r, first, "Copy %s from shared to register by ldmatrix // %s", name,
@@ -185,7 +211,8 @@ static int64_t column_parts(reason *r, const place_plan *plan, const tl_statemen
     str row, column;
     int64_t rows = 0;
     const place_role *left = place_find(plan, edit_operand_name(s, 0));
-    bool is_stored = left && left->tile->from_register;
+    bool is_stored = left && left->in_shared &&
+                     (left->tile->from_register || s->compute.operands[0].is_transposed);
     if (!plan->warpgroups || !is_stored ||
         !tiles_operand_axes(plan->tiles, &s->compute.operands[0], &row, &column) ||
         !reason_known(r, tiles_extent(plan->tiles, row)->extent, &rows))
@@ -415,6 +442,7 @@ bool reason_place(reason *r) {
     cast_tiles casts = {0};
     complete_sums(r, &plan);
     cast_operands(r, &plan, &casts);
+    read_twins(r, &plan);
     if (!hold_operands(r, &plan) || !choose_atoms(r, &plan, warpgroups > 0)) return false;
     place_copies(r, &plan);
     tl_block shared = shared_allocations(r, &plan);

@@ -16,7 +16,9 @@ typedef struct place_role {
     bool is_stored; /* products take it from shared memory, where a Copy from registers brings it */
     bool is_through; /* what a stored tile is computed of comes through shared memory, a block ahead
                       */
-    bool has_cast;   /* a 16-bit copy of a computed tile is the left operand */
+    const tiles_tile *twin; /* the same of its tensor, which its round brings to shared memory for
+                               products: it is read from there; NULL: none */
+    bool has_cast;          /* a 16-bit copy of a computed tile is the left operand */
     bool in_shared, in_register;
     bool is_rounded; /* a result of one statement that only leaves: in its tensor's type at once */
     tl_type type;    /* of the register tile */

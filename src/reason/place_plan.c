@@ -242,6 +242,41 @@ static bool is_through(reason *r, const place_plan *plan, const place_role *role
            tiles_copy_async(r) && copies_of(r, tile->name) == 1 && lies_like_stored(plan, tile);
 }
 
+/* --- copied twice ----------------------------------------------------------------------------- */
+
+static bool is_same_place(const tl_place *a, const tl_place *b) {
+    bool is_same = a->count == b->count;
+    for (int i = 0; i < a->count && is_same; i++) {
+        const tl_spot *x = &a->items[i], *y = &b->items[i];
+        is_same = x->is_all == y->is_all && x->is_block == y->is_block &&
+                  (x->is_all || tl_expr_equal(x->at, y->at));
+    }
+    return is_same;
+}
+
+/* A tile of which an operand is computed, and that its round copies under another name for
+ * products.
+ */
+static const tiles_tile *find_twin(reason *r, const place_plan *plan, const place_role *role) {
+    const tiles_tile *tile = role->tile;
+    if (!tile->from_global || role->in_shared || role->layout != TL_MMA_C ||
+        tile->axis_count != 2 || tile->narrow != TL_OPEN || !place_is_16_bit(tile->storage) ||
+        copies_of(r, tile->name) != 1 || !lies_like_stored(plan, tile))
+        return NULL;
+    const tl_statement *copy = edit_load_of(r->kernel, tile->name);
+    for (int i = 0; i < plan->count; i++) {
+        const tiles_tile *other = plan->roles[i].tile;
+        if (!plan->roles[i].in_shared || plan->roles[i].in_register || !other->from_global ||
+            copies_of(r, other->name) != 1)
+            continue;
+        const tl_statement *first = edit_load_of(r->kernel, other->name);
+        if (first->parent == copy->parent && is_same_place(&first->copy.place, &copy->copy.place) &&
+            str_equal(edit_copied_tensor(first), edit_copied_tensor(copy)))
+            return other;
+    }
+    return NULL;
+}
+
 /* --- orders of columns ------------------------------------------------------------------------ */
 
 /* What meets sums of alternating column tiles has their order, too. */
@@ -399,7 +434,8 @@ bool place_plan_read(reason *r, place_plan *plan) {
                                 "vector %.*s",
                                 STR_ARGS(role->tile->axes[0]), STR_ARGS(role->tile->name));
         place_choose_type(role);
-        role->is_through = is_through(r, plan, role);
+        role->twin = find_twin(r, plan, role);
+        role->is_through = !role->twin && is_through(r, plan, role);
         role->in_shared = role->in_shared || role->is_through;
         role->is_partial =
             role->tile->axis_count == 1 && role->layout == TL_ROWS && may_be_partial(r, plan, role);

@@ -3,7 +3,9 @@
  * A listed block is `block[s/128]`, and a key's place in its sequence `block[s/128]*128 + s % 128`.
  * In the tile of 64 columns that begins at j*64 the quotient is j/2 throughout, for 64 divides 128,
  * and the remainder is a difference: s - j/2*128. So the tile reads one element of the table where
- * it read one a column, and a test of such a place compares columns with one limit a row.
+ * it read one a column, and a test of such a place compares columns with one limit a row. A
+ * remainder that is a number by itself, `exp(s % 64)`, stays: it is known to be below its divisor,
+ * and what elements past an end hold is judged by that.
  */
 #include "reason/pass.h"
 #include "reason/tiles.h"
@@ -15,6 +17,7 @@ typedef struct tile_axis {
     const tl_expr *at;
     int64_t extent;
     bool is_found;
+    bool is_place; /* what is looked at says one: an index of an element, a condition */
 } tile_axis;
 
 static bool is_whole(const tile_axis *x, const tl_expr *e, int64_t *times) {
@@ -35,16 +38,32 @@ static const char *quotient_text(const tile_axis *x, int64_t times) {
     return times == 1 ? text : reason_say(x->r, "%s/%lld", text, (long long)times);
 }
 
+/* With remainders where they say a place, or beside a quotient. */
 static tl_expr *by_tile(void *context, const tl_expr *e) {
     tile_axis *x = context;
     int64_t times;
-    if (!is_whole(x, e, &times)) return NULL;
+    if (e->kind == TL_ELEMENT && !x->is_place) {
+        x->is_place = true;
+        tl_expr *element = edit_exchange(x->r->memory, e, by_tile, x);
+        x->is_place = false;
+        return element;
+    }
+    if (!is_whole(x, e, &times) || !(x->is_place || e->operator== TL_OVER)) return NULL;
     const char *quotient = quotient_text(x, times);
     x->is_found = true;
     if (e->operator== TL_OVER) return tl_quote_expr(x->r->memory, "%s", quotient);
     if (str_equal(str_from(quotient), STR("0"))) return tl_expr_copy(x->r->memory, e->left);
     long long divisor = times * x->extent;
     return tl_quote_expr(x->r->memory, "%.*s - %s*%lld", STR_ARGS(x->index), quotient, divisor);
+}
+
+static bool has_whole_quotient(tile_axis *x, const tl_expr *e) {
+    int64_t times;
+    if (!e) return false;
+    bool found = is_whole(x, e, &times) && e->operator== TL_OVER;
+    found = found || has_whole_quotient(x, e->left) || has_whole_quotient(x, e->right);
+    for (int i = 0; i < e->item_count && !found; i++) found = has_whole_quotient(x, e->items[i]);
+    return found;
 }
 
 static bool fold_axis(reason *r, tl_statement *s, const tiles_list *tiles, const tiles_tile *tile,
@@ -54,9 +73,13 @@ static bool fold_axis(reason *r, tl_statement *s, const tiles_list *tiles, const
     if (!c->place.items[axis].is_block ||
         !reason_known(r, tiles_extent(tiles, x.index)->extent, &x.extent) || x.extent < 1)
         return false;
+    x.is_place = true;
     c->condition = edit_exchange(r->memory, c->condition, by_tile, &x);
-    for (int i = 0; i < c->operand_count; i++)
-        c->operands[i].value = edit_exchange(r->memory, c->operands[i].value, by_tile, &x);
+    for (int i = 0; i < c->operand_count; i++) {
+        tl_expr **value = &c->operands[i].value;
+        x.is_place = has_whole_quotient(&x, *value);
+        *value = edit_exchange(r->memory, *value, by_tile, &x);
+    }
     return x.is_found;
 }
 

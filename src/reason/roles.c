@@ -93,7 +93,10 @@ static bool take_store(reason *r, channels *all, tl_statement *copy) {
         return reason_stuck(r, copy, "no product takes %.*s from shared memory", STR_ARGS(name));
     if (all->count == CHANNELS_MAX)
         return reason_stuck(r, copy, "more than %d copies into shared memory", CHANNELS_MAX);
-    copy->copy.atom = STR("stmatrix");
+    /* Parts of rows, which is what each of several warpgroups has of them, are stored as they are.
+     */
+    const tl_statement *from = edit_register_tile(r->kernel, copy->copy.what->text);
+    if (!from || from->allocate.layout.over_columns < 2) copy->copy.atom = STR("stmatrix");
     all->items[all->count++] = c;
     return true;
 }

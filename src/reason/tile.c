@@ -209,20 +209,32 @@ static void try_warps(search *s, cost_choice *choice) {
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
+enum { SIZES_MAX = 16 };
+
+/* Parts of a short axis: none is ragged. */
+static int parts_of(int64_t length, int64_t sizes[SIZES_MAX]) {
+    enum { UNIT = 8, LEAST = 16 };
+    int count = 0;
+    for (int64_t size = length; size >= LEAST && count < SIZES_MAX; size -= UNIT)
+        if (length % size == 0) sizes[count++] = size;
+    if (count == 0) sizes[count++] = length;
+    return count;
+}
+
 /* The sizes that are tried for an open one: of products of warps, of warpgroups. */
-static const int64_t *sizes_of(const cost_model *m, int open, bool is_wide, int *count) {
-    enum { COLUMNS, ROWS, INNER, MOST = 15 }; /* a 0 past the last */
+static int sizes_of(const cost_model *m, int open, bool is_wide, int64_t sizes[SIZES_MAX]) {
+    enum { COLUMNS, ROWS, INNER, MOST = SIZES_MAX - 1 }; /* a 0 past the last */
     static const int64_t tried[2][3][MOST] = {
         {{256, 128, 96, 64, 48, 32, 16}, {256, 192, 128, 64, 32, 16}, {64, 32, 16}},
         {{256, 224, 192, 176, 160, 144, 128, 112, 96, 80, 64, 48, 32, 16},
          {192, 128, 64},
          {128, 64, 32}}};
+    if (m->open_parts[open]) return parts_of(m->open_parts[open], sizes);
     bool is_inner = m->open_is_inner[open] && (is_wide || m->has_products);
-    const int64_t *sizes = tried[is_wide][m->open_is_rows[open] ? ROWS
-                                          : is_inner            ? INNER
-                                                                : COLUMNS];
-    for (*count = 0; sizes[*count]; ++*count) continue;
-    return sizes;
+    const int64_t *of = tried[is_wide][m->open_is_rows[open] ? ROWS : is_inner ? INNER : COLUMNS];
+    int count = 0;
+    for (; of[count]; count++) sizes[count] = of[count];
+    return count;
 }
 
 static void try_sizes(search *s, cost_choice *choice, int open, bool is_wide) {
@@ -230,8 +242,8 @@ static void try_sizes(search *s, cost_choice *choice, int open, bool is_wide) {
         (is_wide ? try_groups : try_warps)(s, choice);
         return;
     }
-    int count;
-    const int64_t *sizes = sizes_of(s->model, open, is_wide, &count);
+    int64_t sizes[SIZES_MAX];
+    int count = sizes_of(s->model, open, is_wide, sizes);
     for (int i = 0; i < count; i++) {
         choice->sizes[open] = sizes[i];
         try_sizes(s, choice, open + 1, is_wide);
@@ -422,8 +434,8 @@ static void offer_choice(search *s) {
     const cost_choice *c = &s->ways.kept[0].choice;
     if (c->warpgroups > 0) reason_offers_choice(r, "warpgroups", c->warpgroups, groups, 4);
     for (int i = 0; i < s->model->open_count; i++) {
-        int count;
-        const int64_t *sizes = sizes_of(s->model, i, c->warpgroups > 0, &count);
+        int64_t sizes[SIZES_MAX];
+        int count = sizes_of(s->model, i, c->warpgroups > 0, sizes);
         reason_offers_choice(r, edit_z(r->memory, s->model->open_names[i]), c->sizes[i], sizes,
                              count);
     }

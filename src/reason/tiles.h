@@ -5,7 +5,10 @@
 #include "reason/pass.h"
 #include "tl/names.h"
 
-enum { TILES_AXES_MAX = 3 };
+enum {
+    TILES_AXES_MAX = 3,
+    TILES_WHOLE_MAX = 256 /* a known last axis up to this length is short: cut where rows are not */
+};
 
 typedef struct tiles_tile {
     str name;                 /* bare */

@@ -111,17 +111,12 @@ static bool is_under_branch(const tl_statement *s) {
 }
 
 static const char *product_refusal(reason *r, const place_plan *plan, const tl_statement *s) {
-    const tl_compute *c = &s->compute;
     const place_role *left = place_find(plan, edit_operand_name(s, 0));
     const place_role *right = place_find(plan, edit_operand_name(s, 1));
     if (!left || !right) return "a product has an operand that is no tile";
-    if (c->operands[0].is_transposed && !left->tile->from_register)
-        return reason_say(r, "the left operand %.*s is transposed", STR_ARGS(left->tile->name));
     if (!right->in_shared)
         return reason_say(r, "the right operand %.*s is not in shared memory",
                           STR_ARGS(right->tile->name));
-    if (right->tile->from_register)
-        return reason_say(r, "the right operand, %.*s, is computed", STR_ARGS(right->tile->name));
     if (is_under_branch(s)) return "a product stands under a condition";
     return NULL;
 }

@@ -258,16 +258,19 @@ static const tl_symbol *follow(const tl_kernel *kernel, const tl_symbol *s, tl_c
     return s && s->parameter ? s : NULL;
 }
 
-/* Does the tile take what the view has of its last axis, or all that the tensor has? */
+/* Does the tile take what the view has of its last axis; or any part of it, where that is all that
+ * the tensor has?
+ */
 static bool has_columns(const tl_statement *copy, const tl_axes *axes, int axis,
                         const tl_expr *tensor_length) {
     const tl_exprs *shape = &copy->copy.shape;
     const tl_place *place = &copy->copy.place;
     int64_t length, size;
-    if (axis < place->count && !place->items[axis].is_all) return false;
     const tl_expr *own = axes->items[axis].extent;
+    bool is_part = axis < place->count && !place->items[axis].is_all;
+    if (is_part && !place->items[axis].is_block) return false;
     if (tl_expr_equal(own, tensor_length)) return true;
-    return shape->count == 2 && tl_known_integer(own, &length) &&
+    return !is_part && shape->count == 2 && tl_known_integer(own, &length) &&
            tl_known_integer(shape->items[1], &size) && size <= length;
 }
 

@@ -1,5 +1,5 @@
 # Operands of products that are computed: right ones and transposed left ones go to shared memory, once for
-# all that take them; a state goes on from round to round; warpgroups leave such kernels to warps.
+# all that take them; a state goes on from round to round; warpgroups bring them there together.
 . "$TESTS/sampling.inc"
 qkv='Input  Q (b in batch; q in q_len, d)\nInput  K (b in batch; kv in kv_len, d)\nInput  V (b in batch; kv in kv_len, dv)\nOutput O (b in batch; q in q_len, dv)\n'
 { printf "kernel normed_keys\n$qkv"
@@ -87,8 +87,15 @@ for name in normed_keys product_of_products state turned; do
 done
 # One copy for both products, right after the tile is complete; here in each of two loops.
 flashtl reason product_of_products.tl --gpu a100 --let d=64 | grep -A2 'Compute Max T'
-# Why no warpgroups, and what a sketch may not write itself.
-flashtl explain normed_keys.tl --gpu h200 --head-dim 64 | grep -A1 -E 'class|operands'
+# By which class, and what a sketch may not write itself.
+flashtl explain normed_keys.tl --gpu h200 --head-dim 64 | grep -A1 -E 'class|roles|operands'
+# What a round copies twice comes once, by warps and by warpgroups; a loop that walks a result's rows leaves its columns to the grid.
+sed 's/^    Compute Multiply A, 0.5/    Compute GEMM Q, K.T and get S\n    Compute GEMM S, V and accumulate O\n    Copy V from global to register and get W\n    Compute Multiply W, 0.25 and get W\n&/
+     s/GEMM K.T, V/GEMM K.T, W/; /Copy O/d; $i\    Copy O from register to global' state.tl > weighted_state.tl
+for gpu in a100 h200; do
+    flashtl verify weighted_state.tl --gpu $gpu --head-dim 64:128 --case 0..6 2>&1 | sed -n '$s/;.*//p'
+    flashtl reason weighted_state.tl --gpu $gpu --head-dim 64:128 | grep -E '^grid|^role|Copy [VW] .*W|stmatrix|tma async'
+done
 printf 'kernel by_hand\nInput X (m in m_len, d)\nOutput Y (m in m_len, d)\nCopy X from global to register\nCopy X from register to shared and get Z\nCopy X from register to global and get Y\n' > by_hand.tl
 flashtl reason by_hand.tl --gpu a100 --let d=64
 echo "-> $?"

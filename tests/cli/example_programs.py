@@ -118,11 +118,25 @@ def chunked_retention(a):
     return weighted(np.where(past >= 0, scores(a["Q"], a["K"]) * decay, 0), a["V"])
 
 
+def falling(sums):
+    """What is left at each place of what came at another one before it."""
+    past = np.arange(sums.shape[-1])[:, None] >= np.arange(sums.shape[-1])
+    return np.where(past, np.exp(np.minimum(0, wide(sums)[..., None] - wide(sums)[:, :, None])), 0)
+
+
 def mamba2(a):
-    past = np.arange(KV)[:, None] >= np.arange(KV)
-    decay = np.exp(np.minimum(0, wide(a["a"])[..., None] - wide(a["a"])[:, :, None]))
-    s = np.repeat(scores(a["C"], a["B"]), H // KV_HEADS, axis=1)
-    return np.where(past, s * decay, 0) @ wide(a["X"])
+    return np.repeat(scores(a["C"], a["B"]), H // KV_HEADS, axis=1) * falling(a["a"]) @ wide(a["X"])
+
+
+def state_space(a):
+    left, before = np.exp(wide(a["a"]))[..., None], wide(a["before"])
+    rest = np.exp(wide(a["a"])[..., -1:] - wide(a["a"]))[..., None]
+    out = weighted(scores(a["Q"], a["K"]) * falling(a["a"]), a["V"]) + wide(a["Q"]) @ before * left
+    return out, before * left[:, :, -1:] + wide(a["K"]).swapaxes(2, 3) @ (wide(a["V"]) * rest)
+
+
+def segments(a):
+    return weighted(scores(a["Q_all"], a["K_all"]) * falling(a["a"]), a["V_all"])
 
 
 def rotary(a):
@@ -176,6 +190,7 @@ EPS, ALPHA, F32 = 1e-5, 0.5, np.float32
 qkv = {"Q": normal(B, H, Q, D), "K": normal(B, KV_HEADS, KV, D), "V": normal(B, KV_HEADS, KV, D)}
 equal = {"Q": normal(B, H, Q, D), "K": normal(B, H, KV, D), "V": normal(B, H, KV, D)}
 gates = -abs(normal(B, H, KV, dtype=F32)).cumsum(-1)
+far = {f"{name}_all": normal(1, 2, 1100, 16) for name in "QKV"}  # more than a segment
 matrix = {"X": normal(67, 48), "W": normal(40, 48), "G": normal(40, 48), "U": normal(40, 48)}
 angles = random.random((KV, 32)).astype(F32) * 7
 pairs = {"Q": normal(B, H, Q, 64), "K": normal(B, H, KV, 64), "V": normal(B, H, KV, D), "cosine": np.cos(angles), "sine": np.sin(angles)}
@@ -199,6 +214,9 @@ CASES = [
     (chunked_retention, "O", {**equal, "Q": normal(B, H, KV, D), "rate": normal(H, dtype=F32) / 8}, {}, ["--head-dim", "64"]),
     (mamba2, "Y", {"C": normal(B, KV_HEADS, KV, D), "B": normal(B, KV_HEADS, KV, D), "X": normal(B, H, KV, D), "a": gates}, {},
      ["--head-dim", "64"]),
+    (state_space, "O,after", {**equal, "Q": normal(B, H, KV, D), "a": gates / 8, "before": normal(B, H, D, D, dtype=F32)}, {},
+     ["--head-dim", "128"]),
+    (segments, "O_all", {**far, "a": -abs(normal(1, 2, 1100, dtype=F32) / 64).cumsum(-1)}, {}, ["--head-dim", "128"]),
     (rotary, "O", pairs, scale, ["--let", "dv=64"]),
     (gated_memory, "O", {**equal, "K_memory": normal(B, H, 77, D), "V_memory": normal(B, H, 77, D),
                          "gate": random.random(H).astype(F32)}, scale, d),

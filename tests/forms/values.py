@@ -178,6 +178,18 @@ def added_parts(a):
     return {"dX": wide(a["G"]) @ wide(a["W"]), "dW": wide(a["G"]).T @ wide(a["X"])}
 
 
+def state_copied_first(a):
+    q, k, v = (wide(a[n]) for n in "QKV")
+    state, parts = np.zeros((k.shape[0], k.shape[2], v.shape[2])), []
+    for begin in range(0, q.shape[1], 64):
+        q_of, k_of, v_of = (x[:, begin:begin + 64] for x in (q, k, v))
+        inside = np.tril(q_of @ k_of.swapaxes(1, 2))
+        parts.append(q_of @ state + inside @ v_of)
+        rest = np.exp(-0.125 * (63 - np.arange(k_of.shape[1])))[:, None]
+        state = 0.5 * state + k_of.swapaxes(1, 2) @ (v_of * rest)
+    return {"O": np.concatenate(parts, 1)}
+
+
 def encoder_bias(a):
     return {"O": attention(wide(a["Q"]) @ wide(a["K"]).T + wide(a["bias"]), wide(a["V"]))}
 
@@ -328,6 +340,7 @@ CASES = [
     (moe_scatter, {"X": normal(3, 33, 200), "W": normal(3, 67, 200, scale=0.07), "w": normal(3, 33, dtype=F32),
                    "tok": random.integers(0, 50, (3, 33)).astype(np.int32)}, {"tokens": 50}),
     (added_parts, {"G": normal(150, 64), "X": normal(150, 64), "W": normal(64, 64)}, {}),
+    (state_copied_first, {n: normal(2, 150, 64, scale=0.3) for n in "QKV"}, {"d": 64, "dv": 64}),
     (given_maximum, {**heads, "m_before": normal(1, 2, 77, dtype=F32),
                      "l_before": 1 + abs(normal(1, 2, 77, dtype=F32))}, {"scale": 0.25, "d": 64, "dv": 64}),
 ]

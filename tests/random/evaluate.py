@@ -188,14 +188,16 @@ class Evaluation(TileValues):
     def operand_condition(self, where, axes):
         near = dict(self.near)
         for i, a in enumerate(axes):
-            near[a] = Value(np.arange(self.size(a)).reshape([-1 if k == i else 1 for k in range(len(axes))]), 0.0, "index")
+            near[a] = Value(self.places(a, self.size(a)).reshape([-1 if k == i else 1 for k in range(len(axes))]), 0.0, "index")
         return np.broadcast_to(self.expression(where, near).v, [self.size(a) for a in axes])
 
     def loop(self, s):
         for name in self.starts.get(id(s), ()):
             self.tiles.pop(name, None)
         self.depth += 1
-        if s.block:
+        if s.block in self.lets:
+            self.chunks(s)
+        elif s.block:
             # A pass over the whole axis: all axes of this length are walked together.
             before, self.walked = self.walked, self.walked + [a for a in walked_axes(self, s)]
             self.run(s.body)
@@ -206,6 +208,21 @@ class Evaluation(TileValues):
         if not self.depth:
             self.tiles.update(self.later)
             self.later = {}
+
+    def chunks(self, s):
+        """Blocks of a length that the sketch says, one after the other."""
+        length, size = (int(self.expression(e, self.near).v) for e in (s.length, self.lets[s.block]))
+        walked = walked_axes(self, s)
+        if length == 0:
+            self.blank(s.body)
+        for begin in range(0, length, size):
+            self.chunk = {a: np.arange(begin, min(begin + size, length)) for a in walked}
+            self.near[s.index] = Value(np.int64(begin // size), 0.0, "index")
+            self.run(s.body)
+        self.near.pop(s.index, None)
+        for a in self.chunk:
+            self.sizes.pop(a, None)
+        self.chunk = {}
 
     def steps(self, s):
         """One by one. A Softmax whose scores depend on the index goes over all rounds: these run twice, and first for that."""
@@ -286,7 +303,7 @@ class Evaluation(TileValues):
         order = [x.axes.index(a.name) for a in d.matrix]
         v, e = x.v.transpose(order), x.e.transpose(order)
         at = [Value(self.expression(a.index, self.near).v, 0.0, "index") for a in d.batch]
-        at += [Value(g, 0.0, "index") for g in np.ix_(*[np.arange(n) for n in v.shape])]
+        at += [Value(g, 0.0, "index") for g in np.ix_(*[self.places(a.name, n) for a, n in zip(d.matrix, v.shape)])]
         near = dict(self.near)
         while isinstance(d, t.View):
             for a, i in zip(d.axes, at):
@@ -324,7 +341,7 @@ class Evaluation(TileValues):
         for place in itertools.product(*[range(n) for n in counts]):
             self.near = {n: Value(np.int64(i), 0.0, "index") for n, i in zip(names, place)}
             self.tiles, self.sizes, self.walked, self.later = {}, {}, [], {}
-            self.depth, self.gathered, self.wholes = 0, {}, {}
+            self.depth, self.gathered, self.wholes, self.chunk = 0, {}, {}, {}
             self.run(self.body)
 
 

@@ -9,6 +9,7 @@ from past_ends import PastEnds
 from products import Products
 from row_programs import RowPrograms
 from spaces import Space, Spaces
+from state_programs import StatePrograms
 from tile_statements import TileStatements
 from tree import Copy, Let, Loop, Name, Softmax, Tensor, Tile, axis
 
@@ -18,13 +19,13 @@ NAMES = {
     "left": ("Q", "A", "X", "Left"), "right": ("K", "B", "Y0", "Keys"), "value": ("V", "C", "W", "Vals"),
     "score": ("S", "T", "P0", "score"), "sum": ("O", "Acc", "E0", "F0"), "stat": ("r0", "stat", "sum0", "nrm"),
     "vector": ("w", "gain", "bias", "vec"), "number": ("scale", "alpha", "eps0", "shift0"), "whole": ("win", "off", "cut", "lim"),
-    "table": ("lens", "lo", "hi", "ids", "tab"), "place": ("x", "y", "c"), "out": ("Out", "Res", "Z0", "G"), "feature": ("d", "e", "dv", "f", "h"),
+    "table": ("lens", "lo", "hi", "ids", "tab"), "place": ("x", "y", "c"), "cut": ("bt", "bc", "chunk"), "out": ("Out", "Res", "Z0", "G"), "feature": ("d", "e", "dv", "f", "h"),
 }
 FEATURES = (64,) * 16 + (32,) * 12 + (16, 128) * 6 + (40, 24, 80, 48, 96, 8) * 4 + (33, 7, 192, 192, 256, 256, 512, 512)
 SHORT, MIDDLE, LONG = (0, 1, 2, 3, 5, 8), (15, 16, 17, 31, 33, 64, 65, 70, 96, 113), (127, 128, 129, 150, 203, 257, 300, 333, 400)
 
 
-class Builder(Spaces, Expressions, TileStatements, Products, RowPrograms, EightBits, PastEnds, Edges):
+class Builder(Spaces, Expressions, TileStatements, Products, RowPrograms, StatePrograms, EightBits, PastEnds, Edges):
     def __init__(self, seed, past_ends=False, edges=False):
         self.r = random.Random(seed)
         self.others = random.Random(f"{seed}: the same program with other operations")
@@ -33,6 +34,7 @@ class Builder(Spaces, Expressions, TileStatements, Products, RowPrograms, EightB
         self.bytes = random.Random(f"{seed}: the same program with operands of 8 bits")
         self.reals = random.Random(f"{seed}: the same program with edges that are real numbers")
         self.keeps = random.Random(f"{seed}: the same program with Outputs that are kept")
+        self.states = random.Random(f"{seed}: the same program chunk by chunk")
         self.ends = random.Random(f"{seed}: the same program with numbers past ends") if past_ends else None
         self.edges = random.Random(f"{seed}: the same program with other masks") if edges else None
         self.kernels, self.declarations, self.body, self.pins, self.lengths, self.used = [], [], [], {}, {}, {"L"}
@@ -235,15 +237,17 @@ class Builder(Spaces, Expressions, TileStatements, Products, RowPrograms, EightB
                     self.pins[name] = self.r.choice(values)
 
 
-def program(seed, eight_bits=False, past_ends=False, edges=False):
+def program(seed, eight_bits=False, past_ends=False, edges=False, states=False):
     b = Builder(seed, past_ends, edges)
     kind = b.weighted({"attend": 55, "contract": 15, "rows_program": 14, "elementwise_program": 6, "whole_program": 6, "steps_program": 4})
     b.share_of_sums = 0.6 if b.chance(0.08) else 0.0
     bits = b.bytes.random()
     if bits < 0.07 or eight_bits:
         kind = "bytes_program"
+    elif b.states.random() < 0.04 or states:
+        kind = "state_program"
     getattr(b, kind)()
-    b.has_block_rows = kind not in ("elementwise_program",)
+    b.has_block_rows = kind not in ("elementwise_program", "state_program")
     b.pin()
     if b.chance(0.03):
         b.types()

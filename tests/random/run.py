@@ -60,6 +60,7 @@ def options():
     p.add_argument("--eight-bits", action="store_true", help="operands of 8 bits in every program, not in one of ten")
     p.add_argument("--edges", action="store_true", help="masks that bound loops: tests that hold together, distances, quotients")
     p.add_argument("--past-ends", action="store_true", help="numbers that overflow, where only elements past the ends of axes meet them")
+    p.add_argument("--states", action="store_true", help="a state that goes from chunk to chunk in every program, not in one of twenty-five")
     p.add_argument("--keep-size", action="store_true", help="do not make failures smaller")
     p.add_argument("--known", default="", help="kinds of findings that do not count: 'bad refusal'")
     p.add_argument("--show", type=int, help="print the program of this seed")
@@ -73,7 +74,7 @@ def cases_of(seed, count):
 
 def work(job):
     seed, a = job
-    program = generate.program(seed, a.eight_bits, a.past_ends, a.edges)
+    program = generate.program(seed, a.eight_bits, a.past_ends, a.edges, a.states)
     r = random.Random(seed * 7919 + 1)
     gpus = [g for g in a.gpus.split(",") if g != "t4" or program.dtype == "f16" or r.random() < 0.05] or a.gpus.split(",")
     if program.pins.get("products") == 8:               # where there are such
@@ -143,7 +144,7 @@ def summary(lines):
 def main():
     a = options()
     if a.show is not None:
-        p = generate.program(a.show, a.eight_bits, a.past_ends, a.edges)
+        p = generate.program(a.show, a.eight_bits, a.past_ends, a.edges, a.states)
         print(f"// --dtype {p.dtype} " + " ".join(f"--let {k}={v}" for k, v in p.pins.items()))
         print(p.text(), end="")
         return 0

@@ -20,13 +20,19 @@ class TileValues:
         lengths = [self.extent(a.name, a.length) for a in d.matrix]
         if any(n < 0 for n in lengths):
             raise Meaningless("a negative length")
-        grids = np.ix_(*[np.arange(n) for n in lengths])
+        for i, a in enumerate(d.matrix):
+            lengths[i] = len(self.places(a.name, lengths[i]))
+        grids = np.ix_(*[self.places(a.name, n) for a, n in zip(d.matrix, lengths)])
         at = [Value(self.expression(a.index, self.near).v, 0.0, "index") for a in d.batch] + [Value(g, 0.0, "index") for g in grids]
         found = self.element(name, at, self.near)
         v, e = (np.array(np.broadcast_to(np.asarray(x, float), lengths)) for x in (found.v, found.e))
         for a, n in zip(d.matrix, lengths):
             self.sizes[a.name] = n
         return Held([a.name for a in d.matrix], v, e, self.types[self.base(name).name])
+
+    def places(self, name, length):
+        """Where the elements of a tile lie on an axis: in a chunk, if a loop goes through these one after the other."""
+        return self.chunk.get(name, np.arange(length))
 
     def size(self, name):
         """The length of an axis; of a tile that nothing was copied into yet, as the tensors have it."""
@@ -43,7 +49,7 @@ class TileValues:
             return Value(*(np.broadcast_to(self.spread(p, x.axes, axes), shape) for p in (x.v, x.e)))
         near = dict(self.near)
         for i, a in enumerate(axes):
-            near[a] = Value(np.arange(self.size(a)).reshape([-1 if k == i else 1 for k in range(len(axes))]), 0.0, "index")
+            near[a] = Value(self.places(a, self.size(a)).reshape([-1 if k == i else 1 for k in range(len(axes))]), 0.0, "index")
         r = self.expression(o, near)
         return Value(np.broadcast_to(np.asarray(r.v, float), shape), np.broadcast_to(r.e, shape))
 
