@@ -58,6 +58,17 @@ def replay_of(function):
     return graph.replay
 
 
+def replays_of(functions):
+    """Of those that can be captured; the others are named and left out."""
+    made = {}
+    for name, function in functions.items():
+        try:
+            made[name] = replay_of(function)
+        except RuntimeError as error:
+            print(f"{name} is not replayed: {error}".splitlines()[0])
+    return made
+
+
 def text_of(sketch, *options):
     """The forward kernel, and those of the gradients."""
     made = subprocess.run(["flashtl", "sketch", *shlex.split(sketch)], capture_output=True, text=True, check=True).stdout
@@ -108,7 +119,7 @@ def main():
                 functions = functions_of(forward, derived, d, (batch, heads, length, d), causal, plain)
                 off = ", " + " and ".join(f"{difference(functions, name):.1e}" for name in derived) + " from FA2's" if plain else ""
                 if a.replay:
-                    functions = {name: replay_of(function) for name, function in functions.items()}
+                    functions = replays_of(functions)
                 flops = 10 * batch * heads * length * length * d / (2 if causal else 1)
                 rates = ", ".join(f"{name} {flops / ms / 1e9:.0f}" for name, ms in in_turns(functions).items())
                 print(f"{sketch}, d {d}, {length}: {rates} TFLOPS{off}", flush=True)
