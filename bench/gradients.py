@@ -3,6 +3,7 @@
 
     pip install . && bench/gradients.py                 the grid of docs/gradients.md
     bench/gradients.py --sketch 'mha --causal --softcap 30' --lengths 2048
+    bench/gradients.py --replay                         what the GPU takes: CUDA graphs of the same calls
 
 Times the kernels of `flashtl derive` for dQ, dK and dV, and those of `derive --fused`, in turns with FlashAttention-2's and cuDNN's
 backward passes in PyTorch's scaled_dot_product_attention, where these can say the sketch, and compares results. Queries and keys
@@ -43,6 +44,31 @@ def in_turns(functions):
     return {name: statistics.median(found) for name, found in times.items()}
 
 
+def replay_of(function):
+    """A CUDA graph of the call, launched: nothing of what the call takes of the CPU is in its time."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            function()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph.replay
+
+
+def replays_of(functions):
+    """Of those that can be captured; the others are named and left out."""
+    made = {}
+    for name, function in functions.items():
+        try:
+            made[name] = replay_of(function)
+        except RuntimeError as error:
+            print(f"{name} is not replayed: {error}".splitlines()[0])
+    return made
+
+
 def text_of(sketch, *options):
     """The forward kernel, and those of the gradients."""
     made = subprocess.run(["flashtl", "sketch", *shlex.split(sketch)], capture_output=True, text=True, check=True).stdout
@@ -77,6 +103,7 @@ def main():
     parser.add_argument("--sketch", action="append", help="'mha --causal': as of `flashtl sketch`; else mha, causal and full")
     parser.add_argument("--lengths", default="512,2048,8192")
     parser.add_argument("--head-dims", default="64,128")
+    parser.add_argument("--replay", action="store_true", help="time CUDA graphs of the calls instead of the calls")
     a = parser.parse_args()
     torch.manual_seed(0)
     print(torch.cuda.get_device_name(), torch.__version__)
@@ -91,6 +118,8 @@ def main():
                 plain = sketch in ("mha", "mha --causal")
                 functions = functions_of(forward, derived, d, (batch, heads, length, d), causal, plain)
                 off = ", " + " and ".join(f"{difference(functions, name):.1e}" for name in derived) + " from FA2's" if plain else ""
+                if a.replay:
+                    functions = replays_of(functions)
                 flops = 10 * batch * heads * length * length * d / (2 if causal else 1)
                 rates = ", ".join(f"{name} {flops / ms / 1e9:.0f}" for name, ms in in_turns(functions).items())
                 print(f"{sketch}, d {d}, {length}: {rates} TFLOPS{off}", flush=True)

@@ -394,7 +394,7 @@ bool derive_gradients(tl_kernel *kernel, const derive_request *request, arena *m
     if (!tape_reverse(t)) return false;
     if (!wanted_are(t)) return false;
     find_tiled(&d);
-    if (d.is_fused) derivation_put_factors_last(&d);
+    derivation_put_factors_last(&d);
     if (!find_kernels(&d)) return false;
     text_buffer gradients, *own = out;
     text_init_in(&gradients, memory);

@@ -49,6 +49,25 @@ static bool is_summed_alone(const derivation *d, int value) {
     return is_used;
 }
 
+/* Is a table's gradient made of it, entry by entry? What kernels do for that takes the sum itself:
+ * what comes of it would be left in memory once more.
+ */
+static bool leads_to_entries(const tape *t, int value) {
+    bool *is_of_it = arena_array(t->memory, bool, t->values.count);
+    is_of_it[value] = true;
+    for (int i = 0; i < t->items.count; i++) {
+        const tape_item *item = &t->items.items[i];
+        bool reads = false;
+        for (int k = 0; k < item->operand_count + item->use_count; k++) {
+            int read = tape_read_value(item, k);
+            reads |= read != TAPE_NONE && is_of_it[read];
+        }
+        if (reads && item->tables) return true;
+        if (reads) is_of_it[item->value] = true;
+    }
+    return false;
+}
+
 static void insert(tape *t, int at, tape_item item) {
     list_push(t->memory, &t->items, item);
     for (int i = t->items.count - 1; i > at; i--) t->items.items[i] = t->items.items[i - 1];
@@ -72,7 +91,7 @@ void derivation_put_factors_last(derivation *d) {
     for (int i = t->forward_items; i < t->items.count; i++) {
         const tape_item by = t->items.items[i];
         int k = multiplied(d, &by);
-        if (k < 0 || !is_summed_alone(d, by.value)) continue;
+        if (k < 0 || !is_summed_alone(d, by.value) || leads_to_entries(t, by.value)) continue;
         for (int n = i + 1; n < t->items.count; n++) {
             const tape_item *sum = &t->items.items[n];
             bool takes = sum->operation == TL_GEMM &&

@@ -10,6 +10,9 @@ echo "== parts of one Input by views, from two kernels; entries that a table nam
 cp "$TESTS"/../../examples/*.tl "$TESTS"/../derive/packed.tl .
 flashtl derive packed.tl | grep '^kernel\|^Output'
 flashtl derive chosen_blocks.tl | grep '^// d'
+echo "== a factor multiplies sums, once, but not what entries of a table take"
+flashtl derive rotary.tl | grep '^kernel\|scale and get'
+flashtl derive chosen_blocks.tl | grep '^kernel\|scale and get'
 echo "== the first of the largest"
 flashtl derive maxsim.tl
 echo "== the fused form, and what has none"
