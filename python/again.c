@@ -203,7 +203,8 @@ static bool make_outputs(const again_call *call, operands *o, void **made) {
         int32_t type = out->type == AGAIN_F32     ? torch.dtype_float32()
                        : out->type == AGAIN_BYTES ? torch.dtype_uint8()
                                                   : o->type;
-        bool is_made = !torch.empty_strided(out->axis_count, out->extents, out->strides, type,
+        bool is_made = !(type & AGAIN_NO_TYPE) &&
+                       !torch.empty_strided(out->axis_count, out->extents, out->strides, type,
                                             o->device_type, o->device, &made[i]) &&
                        (!out->is_zero || !torch.zero_(made[i]));
         if (!is_made || torch.get_data_ptr(made[i], &o->addresses[o->count + i])) return false;

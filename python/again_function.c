@@ -33,7 +33,16 @@ typedef struct dl_exchange {
     void *stream;
 } dl_exchange;
 
-enum { DL_MAJOR = 1, DL_CPU = 1, DL_CUDA = 2, DL_FLOAT = 2, DL_BFLOAT = 4 };
+enum {
+    DL_MAJOR = 1,
+    DL_CPU = 1, /* kinds of devices */
+    DL_CUDA = 2,
+    DL_INTEGER = 0, /* kinds of elements */
+    DL_FLOAT = 2,
+    DL_BFLOAT = 4,
+    DL_E4M3FN = 10,
+    DL_E5M2 = 12,
+};
 
 static const dl_exchange *exchange;
 static again_objects objects;
@@ -86,12 +95,22 @@ static bool is_plain(void *tensor, bool has_gradients) {
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* PyTorch's number of a type that a result may have, too; of others one that it does not use. */
+/* PyTorch's number of a type that kernels have, in which a result may be made; of others (booleans,
+ * that only masks are) one that it does not use.
+ */
 static int32_t type_of(const dl_tensor *seen) {
-    int32_t own = seen->code << 16 | seen->bits << 8 | 1 << 24;
-    if (seen->code == DL_FLOAT && seen->bits == 16) return torch.dtype_float16();
-    if (seen->code == DL_FLOAT && seen->bits == 32) return torch.dtype_float32();
-    return seen->code == DL_BFLOAT && seen->bits == 16 ? torch.dtype_bfloat16() : own;
+    const struct {
+        int32_t code, bits;
+        int32_t (*number)(void);
+    } types[] = {
+        {DL_FLOAT, 16, torch.dtype_float16},    {DL_BFLOAT, 16, torch.dtype_bfloat16},
+        {DL_FLOAT, 32, torch.dtype_float32},    {DL_INTEGER, 32, torch.dtype_int32},
+        {DL_INTEGER, 8, torch.dtype_int8},      {DL_E4M3FN, 8, torch.dtype_float8_e4m3fn},
+        {DL_E5M2, 8, torch.dtype_float8_e5m2},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].code == seen->code && types[i].bits == seen->bits) return types[i].number();
+    return AGAIN_NO_TYPE | seen->code << 8 | seen->bits;
 }
 
 static bool read_tensor(operands *o, void *tensor) {

@@ -14,6 +14,7 @@ typedef struct again_torch {
 } again_torch;
 extern again_torch torch;
 
+enum { AGAIN_NO_TYPE = 1 << 24 }; /* such a type's number is none of PyTorch's */
 enum { AGAIN_KEY_WORDS_MOST = 2 + AGAIN_TENSORS_MOST * (2 + 2 * FTL_AXES_MAX) };
 
 /* The tensors of a call, and what is read of them. */

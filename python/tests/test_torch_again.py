@@ -96,13 +96,17 @@ CALLS = {
                   lambda q, k, v: tuple(PROGRAM(Q=q, K=k, V=v, scale=0.125))),
     "a program of two kernels": (lambda: (random(24, 8, dtype=torch.float32), ints(*range(24))),
                                  lambda x, at: tuple(TWO(X=x, at=at, g_len=24))),
+    "a program of whole numbers": (lambda: (torch.zeros(24, 64, dtype=torch.int32), ints(*range(24))),
+                                   lambda x, at: tuple(MOVED(X=x, at=at))),
     "functions": (lambda: (random(2, 8, 96, 64), random(2, 2, 96, 64), random(2, 2, 96, 64)),
                   lambda *x: flashtl.flex_attention(*x, alibi, lambda b, h, q, kv: q >= kv, gpu="a100")),
     "listed blocks": (qkv, lambda *x: flashtl.flex_attention(*x, alibi, LISTS, gpu="a100")),
 }
 SCRATCH = {"decode": 2, "decode with sinks and a bias": 2, "latent": 2, "a program of two kernels": 1}  # addresses of the last kernel
-WORDS = {"a program of two kernels": 6}  # of the parameters that are compared; what comes after a kernel's own is nothing
+WORDS = {"a program of two kernels": 6, "a program of whole numbers": 6}  # of the parameters that are compared; what comes after a kernel's own is nothing
 TWO = flashtl.compile(PASSED_SUM, gpu="a100")
+MOVED = flashtl.compile("kernel moved\nInput X i32 (m in m_len, x in d)\nInput at i32 (m in m_len)\nOutput Y i32 (m in m_len, x in d)\n"
+                        "Copy X from global to register and get A\nCopy A from register to global and get Y\n", gpu="a100")
 
 
 @contextlib.contextmanager
