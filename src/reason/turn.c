@@ -272,7 +272,11 @@ static form try_form(const reason *r, const operands *turned) {
     trial.kernel = trial.program->first;
     for (const tl_kernel *k = r->program->first; k != r->kernel; k = k->next)
         trial.kernel = trial.kernel->next;
-    for (int i = 0; turned && i < turned->count; i++) read_turned(&trial, &turned->items[i]);
+    for (int i = 0; turned && i < turned->count; i++) {
+        across a = turned->items[i];
+        a.is_permuted = false; /* whether it would widen is asked here, which that forbids */
+        read_turned(&trial, &a);
+    }
     f.is_made = reason_bind(&trial) && reason_online(&trial) && reason_fold(&trial) &&
                 reason_bytes(&trial) && reason_store(&trial) && reason_tile(&trial);
     if (!f.is_made) return f;
