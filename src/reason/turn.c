@@ -22,7 +22,7 @@ static const double TURN_SHARE = 0.5;
 
 typedef struct across {
     str tensor, turned; /* names: of the Input, and of what it becomes */
-    bool is_permuted;   /* turned, it is in the order of accumulators, which left operands are */
+    bool is_permuted;   /* turned, it is in the order of accumulators, as its left operands are */
 } across;
 
 typedef struct operands {
@@ -62,11 +62,23 @@ static bool is_used_across_alone(reason *r, str tensor, str tile) {
     return true;
 }
 
-/* Are all left operands of the tile computed? Then they come in the order of accumulators. */
-static bool meets_computed_alone(reason *r, str tile) {
+/* Does the tile, a left operand, come in the order of accumulators? It is computed, and no right
+ * operand lies turned already, in an order of its own.
+ */
+static bool is_in_their_order(reason *r, str left) {
+    if (edit_load_of(r->kernel, left)) return false;
+    for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
+        if (edit_is_product(s) && edit_operand_is(s, 0, left) &&
+            s->compute.operands[1].is_transposed &&
+            !tiles_is_permuted(r->kernel, edit_operand_name(s, 1)))
+            return false;
+    return true;
+}
+
+static bool meets_their_order_alone(reason *r, str tile) {
     for (tl_statement *s = r->kernel->body.first; s; s = tl_next(s, NULL))
         if (edit_is_product(s) && edit_operand_is(s, 1, tile) &&
-            edit_load_of(r->kernel, edit_operand_name(s, 0)))
+            !is_in_their_order(r, edit_operand_name(s, 0)))
             return false;
     return true;
 }
@@ -123,7 +135,7 @@ static operands find_operands(reason *r) {
             continue;
         str name = input->parameter.name;
         str turned = fresh_in_program(r, reason_say(r, "%.*s_turned", STR_ARGS(name)));
-        all.items[all.count++] = (across){name, turned, meets_computed_alone(r, tile)};
+        all.items[all.count++] = (across){name, turned, meets_their_order_alone(r, tile)};
     }
     return all;
 }
@@ -260,7 +272,11 @@ static form try_form(const reason *r, const operands *turned) {
     trial.kernel = trial.program->first;
     for (const tl_kernel *k = r->program->first; k != r->kernel; k = k->next)
         trial.kernel = trial.kernel->next;
-    for (int i = 0; turned && i < turned->count; i++) read_turned(&trial, &turned->items[i]);
+    for (int i = 0; turned && i < turned->count; i++) {
+        across a = turned->items[i];
+        a.is_permuted = false; /* whether it would widen is asked here, which that forbids */
+        read_turned(&trial, &a);
+    }
     f.is_made = reason_bind(&trial) && reason_online(&trial) && reason_fold(&trial) &&
                 reason_bytes(&trial) && reason_store(&trial) && reason_tile(&trial);
     if (!f.is_made) return f;
@@ -295,13 +311,19 @@ static bool pays(reason *r, const operands *all, const form *as_is, const form *
     const char *names = list_names(r, all);
     double turning = 2 * turned->elements / (TURN_SHARE * r->target->memory * 1e9);
     double share = 100 * turning / seconds_of(r, turned);
+    bool is_permuted = true;
+    for (int i = 0; i < all->count; i++) is_permuted &= all->items[i].is_permuted;
     bool is_faster = !as_is->is_made || seconds_of(r, turned) + turning < seconds_of(r, as_is);
     if (is_faster)
         reason_decide(r, "turning",
                       "%s lies across, and products of 8 bits by warpgroups take what lies along: "
-                      "a kernel before writes it turned, in %.1f %% of the time of this one; "
+                      "a kernel before writes it turned%s, in %.1f %% of the time of this one; "
                       "predicted %.0f TFLOPS instead of %.0f",
-                      names, share, turned->tflops, as_is->tflops);
+                      names,
+                      is_permuted ? ", in the order in which accumulators hold weights, so that "
+                                    "none is shuffled"
+                                  : "",
+                      share, turned->tflops, as_is->tflops);
     else
         reason_decide(r, "turning",
                       "%s stays as it lies: to turn it for products of 8 bits takes %.0f %% of "

@@ -74,8 +74,11 @@ static const tl_expr *length_in_memory(emit *t, const tl_statement *s, int axis)
                     tl_is_multiple(t->kernel, extent, TL_PERMUTED_UNIT);
     if (is_whole) return extent;
     const tl_expr *unit = tl_new_integer(t->memory, TL_PERMUTED_UNIT);
-    tl_expr *units = tl_new_binary(t->memory, TL_OVER, extent, unit);
-    units->division = TL_DIVIDE_UP;
+    tl_expr **quotient = arena_array(t->memory, tl_expr *, 1);
+    quotient[0] = tl_new_binary(t->memory, TL_OVER, extent, unit);
+    tl_expr *units = arena_new(t->memory, tl_expr);
+    *units = (tl_expr){
+        .kind = TL_CALL, .function = TL_FUNCTION_CEIL, .items = quotient, .item_count = 1};
     return tl_new_binary(t->memory, TL_TIMES, units, unit);
 }
 

@@ -163,6 +163,7 @@ static void attention(const case_data *data, double flops_most, arena *memory, e
     w.is_linear = kind.is_linear, w.largest_weight = kind.largest_weight;
     if (w.is_noisy) {
         w.o->is_noise = true;
+        w.o->is_anywhere = kind.is_voted;
         w.o->errors = arena_array(memory, double, w.o->of->rows *w.o->of->columns + 1);
         w.o->effective = arena_array(memory, double, w.o->of->rows + 1);
     }

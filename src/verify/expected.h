@@ -20,7 +20,8 @@ typedef struct expected {
                                (about one standard deviation); NULL: the tolerance says it */
     double *effective;      /* of rows whose errors are the noise of 8-bit weights: how many keys
                                carry their weight; NULL: not known */
-    bool is_noise;          /* errors are such noise, which is known well */
+    bool is_noise;          /* errors are such noise, which is known well, */
+    bool is_anywhere;       /* of weights whose largest is no power of two */
     uint8_t *state;         /* per element: is its value known, is it modelled? */
     bool is_logarithm;      /* a log-sum-exp: judged by absolute error */
 } expected;

@@ -182,6 +182,10 @@ enum { FEW_ROWS = 16 };
  * no error averages out.
  */
 static const double NOISE_WHOLE = 1.1, NOISE_ROW = 1.6, NOISE_ALONE = 2.6, NOISE_ELEMENT = 6;
+/* Weights right above a power of two err by 3.6 %, and where those of a row are alike, all of them
+ * may be there, unless the largest is a power of two.
+ */
+static const double NOISE_ANYWHERE = 0.036 / 0.026;
 enum { MANY_KEYS = 12 };
 
 static double noise_of_few(double count, double times) {
@@ -235,6 +239,7 @@ static void check_by_noise(const judged *o, judgement *j) {
         if (!own.count) continue;
         double keys = o->expected->effective ? o->expected->effective[row] : MANY_KEYS;
         double most = keys < MANY_KEYS ? NOISE_ALONE : NOISE_ROW;
+        if (o->expected->is_anywhere) most *= NOISE_ANYWHERE;
         most += fmax(noise_of_few((double)own.count, 4) - 0.35, 0);
         worst_row = fmax(worst_row,
                          own.variance > 0 ? sqrt(own.error / own.variance) / most : own.error > 0);

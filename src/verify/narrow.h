@@ -9,6 +9,7 @@ typedef struct narrow {
     bool weights;          /* the left one is computed, and rounded to 8 bits: */
     bool has_e5m2;         /* those of e5m2, else e4m3 */
     bool is_linear;        /* on the line between powers of two */
+    bool is_voted;         /* the maximum moves by a vote */
     double largest_weight; /* of a row, at least */
 } narrow;
 
