@@ -13,7 +13,7 @@
 
 enum {
     AGAIN_TENSORS_MOST = 12,
-    AGAIN_OUTPUTS_MOST = 6, /* two results, and scratch */
+    AGAIN_OUTPUTS_MOST = 16, /* two results, and scratch */
     AGAIN_RESULTS = 2,
     AGAIN_STRUCT_BYTES_MOST = 4096,
 };
