@@ -46,8 +46,7 @@ class Walk:
     def __init__(self, size, is_ragged, listing=None):
         self.is_listed, self.names = size is not None, ("Q", "K", "V", "O", "lse")
         self.places, self.within, self.head, self.views, self.lse_view, self.keys = {}, {}, HEAD, "", "", "kv_len"
-        self.partly = self.kept = ""
-        self.ends = ()
+        self.partly = self.nothing = self.end = self.kept = ""
         self.listing, self.at, self.axes = listing, "b, head, i", "b in batch, head in q_heads"
         if listing is not None:
             self.at, self.axes = f"{listing.at}, i", listing.axes
@@ -75,7 +74,9 @@ class Walk:
         self.views = f"let rows = {rows}, keys = max(listed[{self.at}], 1)*{kv_size}\n" + VIEWS.format(**named)
         self.lse_view = LSE_VIEW.format(**named)
         self.partly = f"s >= full[{self.at}]*{kv_size} and "
-        self.ends = (f"listed[{self.at}] == 0", *([f"{kv} >= kv_len"] if is_ragged else []))
+        # Kernels list whatever the mask may see, so that it masks the block of a list of nothing itself; lists that are given may see less.
+        self.nothing = "" if self.listing else f"listed[{self.at}] == 0"
+        self.end = f"{kv} >= kv_len" if is_ragged else ""
 
 
 EVERY_KEY = Walk(None, True)
@@ -218,9 +219,11 @@ def written(score, seen, start, walk, shared):
     text = Text(shared, walk.places, walk.within)
     text.names |= walk.listing.taken if walk.listing else set()
     text.result = text.score(score, start)
+    if walk.nothing:
+        text.say(f"Compute Mask {text.result} where {walk.partly}{walk.nothing}")
     text.mask(seen, text.result, walk.partly)
-    for end in walk.ends:
-        text.say(f"Compute Mask {text.result} where {walk.partly}{end}")
+    if walk.end:
+        text.say(f"Compute Mask {text.result} where {walk.partly}{walk.end}")
     return text
 
 
