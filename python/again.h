@@ -16,7 +16,7 @@
 
 enum {
     AGAIN_TENSORS_MOST = 12,
-    AGAIN_OUTPUTS_MOST = 10, /* results and scratch */
+    AGAIN_OUTPUTS_MOST = 16, /* results and scratch */
     AGAIN_RESULTS = 4,       /* o and lse, or gradients */
     AGAIN_STRUCT_BYTES_MOST = 4096,
 };

@@ -20,48 +20,62 @@ Input  scale f32 where scale > 0
 
 
 LISTED_HEAD = """kernel flex_attention
-let group = q_heads/kv_heads                                // query heads that share a key head
+{lets}let group = q_heads/kv_heads                                // query heads that share a key head
 Input  Q (b in batch, head in q_heads; q in q_len, d){q_whole}
-Input  K (b in batch, h in kv_heads; kv in kv_len, d) where q_heads % kv_heads == 0{kv_whole}
+Input  K (b in batch, h in kv_heads; kv in kv_len, d) where q_heads % kv_heads == 0 and kv_len > 0{kv_whole}
 Input  V (b in batch, h in kv_heads; kv in kv_len, dv)
 Input  scale f32 where scale > 0
-Input  listed i32 (b in batch, head in q_heads, i in q_blocks) where q_blocks == ceil(q_len/{q_size}) // the blocks of keys that block i sees,
-Input  full i32 (b in batch, head in q_heads, i in q_blocks) // so many of them as a whole, which come first,
-Input  block i32 (b in batch, head in q_heads, i in q_blocks, n in kv_blocks) where kv_blocks == ceil(kv_len/{kv_size}) // and which they are
+Input  listed i32 ({axes}, i in q_blocks){q_counted} // the blocks of keys that block i sees,
+Input  full i32 ({axes}, i in q_blocks) // so many of them as a whole, which come first,
+Input  block i32 ({axes}, i in q_blocks, n in kv_blocks){kv_counted} // and which they are
 """
-RAGGED_HEAD = "Input  tile_rows i32 (i in q_blocks)                        // how many queries it has\n"
+RAGGED_HEAD = "Input  tile_rows i32 ({rows_axes}i in q_blocks)                        // how many queries it has\n"
 VIEWS = """let X (b in batch, head in q_heads, i in q_blocks; r in rows, d) = Q[b, head, i*{q_size} + r, d]
 let Y (b in batch, head in q_heads, i in q_blocks; r in rows, dv) = O[b, head, i*{q_size} + r, dv]
 let K_listed (b in batch, head in q_heads, i in q_blocks; s in keys, d) = {left}K[b, head/group, {kv}, d]{right}
 let V_listed (b in batch, head in q_heads, i in q_blocks; s in keys, dv) = {left}V[b, head/group, {kv}, dv]{right}
 """
+KEPT = " kept"
 LSE_VIEW = "let Z (b in batch, head in q_heads, i in q_blocks; r in rows) = lse[b, head, i*{q_size} + r]\n"
 
 
 class Walk:
-    """How a sketch comes to its keys: all of them in order, or the blocks that lists name. 'is_ragged': the last blocks may be shorter."""
+    """How a sketch comes to its keys: all of them in order, or the blocks that lists name. 'is_ragged': the last blocks may be shorter;
+    'listing': kernels make the lists, before."""
 
-    def __init__(self, size, is_ragged):
+    def __init__(self, size, is_ragged, listing=None):
         self.is_listed, self.names = size is not None, ("Q", "K", "V", "O", "lse")
         self.places, self.within, self.head, self.views, self.lse_view, self.keys = {}, {}, HEAD, "", "", "kv_len"
-        self.partly = self.end = self.kept = ""
+        self.partly = self.nothing = self.end = self.kept = ""
+        self.listing, self.at, self.axes = listing, "b, head, i", "b in batch, head in q_heads"
+        if listing is not None:
+            self.at, self.axes = f"{listing.at}, i", listing.axes
         if size is not None:
             self.list_blocks(*size, is_ragged)
 
     def list_blocks(self, q_size, kv_size, is_ragged):
         self.names, self.keys = ("X", "K_listed", "V_listed", "Y", "Z"), "keys"
-        q, kv = f"i*{q_size} + r", f"block[b, head, i, s/{kv_size}]*{kv_size} + s % {kv_size}"
+        q, kv = f"i*{q_size} + r", f"block[{self.at}, s/{kv_size}]*{kv_size} + s % {kv_size}"
         self.places = {"q": (q, SUM), "kv": (kv, SUM)}
         self.within = {**self.places, "kv": (f"min({kv}, kv_len - 1)", ATOM)} if is_ragged else self.places
-        named = {"q_size": q_size, "kv_size": kv_size, "kv": kv, "left": f"select({kv} < kv_len, " if is_ragged else "",
+        named = {"q_size": q_size, "kv_size": kv_size, "kv": kv, "axes": self.axes, "left": f"select({kv} < kv_len, " if is_ragged else "",
                  "right": ", 0)" if is_ragged else "", "q_whole": "" if is_ragged else f" where q_len % {q_size} == 0",
                  "kv_whole": "" if is_ragged else f" and kv_len % {kv_size} == 0"}
-        self.head = LISTED_HEAD.format(**named) + (RAGGED_HEAD if is_ragged else "")
-        rows = f"min(tile_rows[i], {q_size})" if is_ragged else q_size
-        self.kept = " kept" if is_ragged else ""  # what a table says that was drawn may leave queries out
-        self.views = f"let rows = {rows}, keys = listed[b, head, i]*{kv_size}\n" + VIEWS.format(**named)
+        q_blocks, kv_blocks = f"ceil(q_len/{q_size})", f"ceil(kv_len/{kv_size})"
+        if self.listing:  # which sizes are known from those of Q and K; else arrays show them
+            named.update(lets=f"let q_blocks = {q_blocks}, kv_blocks = {kv_blocks}\n", q_counted="", kv_counted="")
+        else:
+            named.update(lets="", q_counted=f" where q_blocks == {q_blocks}", kv_counted=f" where kv_blocks == {kv_blocks}")
+        rows_axes, rows_at = (f"{self.axes}, ", self.at) if self.listing else ("", "i")
+        self.head = LISTED_HEAD.format(**named) + (RAGGED_HEAD.format(rows_axes=rows_axes) if is_ragged else "")
+        rows = f"min(tile_rows[{rows_at}], {q_size})" if is_ragged else q_size
+        self.kept = KEPT if is_ragged else ""  # what a table says that was drawn may leave queries out
+        # A list of nothing has one block, which is masked: so every tile of keys is a whole block, and a box.
+        self.views = f"let rows = {rows}, keys = max(listed[{self.at}], 1)*{kv_size}\n" + VIEWS.format(**named)
         self.lse_view = LSE_VIEW.format(**named)
-        self.partly = f"s >= full[b, head, i]*{kv_size} and "
+        self.partly = f"s >= full[{self.at}]*{kv_size} and "
+        # Kernels list whatever the mask may see, so that it masks the block of a list of nothing itself; lists that are given may see less.
+        self.nothing = "" if self.listing else f"listed[{self.at}] == 0"
         self.end = f"{kv} >= kv_len" if is_ragged else ""
 
 
@@ -80,7 +94,7 @@ class Sketch(str):
         return {name: cut(name, array, self.axes[name], lengths) for name, array in self.inputs.items()}
 
 
-def sketch_of(score_mod=None, mask_mod=None, *, return_lse=False, block=None, ragged=True):
+def sketch_of(score_mod=None, mask_mod=None, *, return_lse=False, block=None, ragged=True, made=False):
     """The sketch of attention with a function score_mod(score, b, h, q, kv) that gives each score anew, and a function
     mask_mod(b, h, q, kv) that says where a query sees a key: readable text, for flashtl.compile and all else that takes text.
 
@@ -90,17 +104,21 @@ def sketch_of(score_mod=None, mask_mod=None, *, return_lse=False, block=None, ra
     block      (queries, keys): the sketch walks the blocks of so many keys that lists name for each block of queries. They are Inputs that
                flex_attention gives it of a block mask, and mask_mod is asked in those that are seen in part.
     ragged     with 'block': False makes the sketch of lengths that are multiples of it
+    made       with a 'block' of one size: kernels of the same sketch make the lists, in every call, where tables that the mask captures
+               decide which blocks are empty; of other masks the sketch walks all keys
     """
-    block = sizes_of(block)
+    block, made = sizes_of(block), bool(made)
+    if made and (block is None or block[0] != block[1]):
+        raise ValueError(f"made=True is for blocks of as many queries as keys; found block={block!r}")
     ragged = bool(ragged or not block)
     found = key_of(score_mod, mask_mod)
-    key = found and (found[0], bool(return_lse), block, ragged)
+    key = found and (found[0], bool(return_lse), block, ragged, made)
     if key and key in traces:
         return traces[key].sketch(found[1])
-    made, tables = traced(score_mod, mask_mod, return_lse, Walk(block, ragged))
+    sketch, tables = traced(score_mod, mask_mod, return_lse, block, ragged, made)
     if key:
-        remember(key, Trace(made, tables, found[1]))
-    return made
+        remember(key, Trace(sketch, tables, found[1]))
+    return sketch
 
 
 def sizes_of(block):
@@ -137,7 +155,7 @@ class Trace:
         return made
 
 
-def traced(score_mod, mask_mod, return_lse, walk=EVERY_KEY):
+def traced(score_mod, mask_mod, return_lse, block, ragged, made):
     """The sketch, and {name of an Input: its Table}."""
     lifting = Lifting()
     start = Symbol("score", "real", is_tile=True)
@@ -147,11 +165,26 @@ def traced(score_mod, mask_mod, return_lse, walk=EVERY_KEY):
         seen = traced_mask(lifting, mask_mod, places)
         if score.kind == "bool":
             raise FunctionError("score_mod gives a score; found a condition", score)
-        text = written(score, seen, start, walk, ())
-        text = written(score, seen, start, walk, list(text.tables.values()))
+        if made:
+            found = by_made_lists(score, seen, start, return_lse, block, ragged)
+            return found or assembled(written_twice(score, seen, start, EVERY_KEY), return_lse, EVERY_KEY)
+        walk = Walk(block, ragged)
+        return assembled(written_twice(score, seen, start, walk), return_lse, walk)
     except RecursionError:
         raise FunctionError("an expression is nested too deep") from None
-    return assembled(text, return_lse, walk)
+
+
+def by_made_lists(score, seen, start, return_lse, block, ragged):
+    """With kernels that make lists, or None: no table decides, or what they would have to ask is too long."""
+    from ._listing import Listing
+    listing = Listing(seen, block[0])
+    if not listing.is_found:
+        return None
+    walk = Walk(block, ragged, listing)
+    try:
+        return assembled(written_twice(score, seen, start, walk), return_lse, walk)
+    except FunctionError:
+        return None
 
 
 def traced_mask(lifting, mask_mod, places):
@@ -177,9 +210,17 @@ def trace(lifting, name, function, args):
     return symbol(given)
 
 
+def written_twice(score, seen, start, walk):
+    """The second time with the names of the first one's tables."""
+    return written(score, seen, start, walk, list(written(score, seen, start, walk, ()).tables.values()))
+
+
 def written(score, seen, start, walk, shared):
     text = Text(shared, walk.places, walk.within)
+    text.names |= walk.listing.taken if walk.listing else set()
     text.result = text.score(score, start)
+    if walk.nothing:
+        text.say(f"Compute Mask {text.result} where {walk.partly}{walk.nothing}")
     text.mask(seen, text.result, walk.partly)
     if walk.end:
         text.say(f"Compute Mask {text.result} where {walk.partly}{walk.end}")
@@ -199,7 +240,9 @@ def assembled(text, return_lse, walk):
     """The statements around those of the functions."""
     lines, tables, axes = inputs_of(text)
     q, k, v, o, lse = walk.names
-    lines = [walk.head, *lines, f"Output O (b in batch, head in q_heads; q in q_len, dv){walk.kept}\n"]
+    names = {key: name for key, (_, _, name, _) in text.tables.items()}
+    before = walk.listing.kernels(names, bool(walk.kept)) if walk.listing else ""
+    lines = [before, walk.head, *lines, f"Output O (b in batch, head in q_heads; q in q_len, dv){walk.kept}\n"]
     if return_lse:
         lines.append(f"Output lse f32 (b in batch, head in q_heads; q in q_len){walk.kept}\n")
     lines += [walk.views, walk.lse_view if return_lse else ""]
@@ -288,6 +331,16 @@ def cut(name, array, places, lengths):
     return array[tuple(slice(lengths[place]) if place else slice(None) for place in places)]
 
 
+MADE_SIZE, MADE_FROM = 128, 1024  # of the blocks whose lists kernels make; the fewest keys for which they do
+
+
+def are_lists_made(q, k, on):
+    """Where a kernel runs, over so many keys that empty blocks count."""
+    is_on_gpu = is_torch(q) and q.device.type != CPU
+    are_matrices = all(len(getattr(x, "shape", ())) == 4 for x in (q, k))
+    return (is_on_gpu or on in ("emulator", "gpu")) and are_matrices and q.shape[2] >= MADE_SIZE and k.shape[2] >= MADE_FROM
+
+
 # --- a call ------------------------------------------------------------------------------------------------------------
 
 def flex_attention(q, k, v, score_mod=None, mask_mod=None, *, block_mask=None, scale=None, return_lse=False, on=None, gpu=None):
@@ -304,7 +357,11 @@ def flex_attention(q, k, v, score_mod=None, mask_mod=None, *, block_mask=None, s
     """
     mask_mod, block_mask = chosen(mask_mod, block_mask)
     lists = lists_of(block_mask, q, k)
-    text = sketch_of(score_mod, mask_mod, return_lse=return_lse, block=block_mask and _blocks.sizes(block_mask), ragged="tile_rows" in lists)
+    if block_mask is None and mask_mod is not None and are_lists_made(q, k, on):
+        walk = {"block": MADE_SIZE, "ragged": any(x.shape[2] % MADE_SIZE for x in (q, k)), "made": True}
+    else:
+        walk = {"block": block_mask and _blocks.sizes(block_mask), "ragged": "tile_rows" in lists}
+    text = sketch_of(score_mod, mask_mod, return_lse=return_lse, **walk)
     options, tensors = ("flex", text.plain, scale, return_lse, on, gpu), (q, k, v, *text.inputs.values(), *lists.values())
     found = _again.again(options, tensors)
     if found:
@@ -316,7 +373,7 @@ def flex_attention(q, k, v, score_mod=None, mask_mod=None, *, block_mask=None, s
     tables = text.cut({"b": matrices[0].batch, "head": matrices[0].heads, "q": matrices[0].length, "kv": matrices[1].length})
     program = program_of(text.plain, on, gpu, {}, arrays[0].type)
     with _again.learning(options, tensors) as learned:
-        outputs = made_outputs(*matrices, return_lse) if "tile_rows" in lists else {}
+        outputs = made_outputs(*matrices, return_lse) if KEPT in text.plain else {}
         found = program(Q=q, K=k, V=v, scale=positive("scale", scale) or 1 / math.sqrt(matrices[0].d), **tables, **lists, **outputs)
         if all(table.shape for table in tables.values()):  # a number that an array holds is the next time another one
             learned.give(*found)

@@ -39,6 +39,7 @@ class Text:
         self.shared, self.places, self.within = shared, places or {}, (within or places or {}, {})
         self.tables, self.tiles, self.statements = {}, {}, []
         self.written, self.names, self.scale = {}, TAKEN | LISTED if places else set(TAKEN), "scale"
+        self.given = {}  # names of tables that have one in another kernel: {key: name}
 
     # --- expressions ---
 
@@ -111,6 +112,8 @@ class Text:
     def name_of(self, key):
         """The variable's, with the places that index it where others do, too."""
         table, places, name, _ = self.tables[key]
+        if name is None and key in self.given:
+            self.tables[key][2] = name = self.given[key]
         if name is None:
             words = [place for place in places if place]
             plain = table.name if table.name.isascii() and table.name.isidentifier() else "table"

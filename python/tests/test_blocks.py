@@ -146,7 +146,7 @@ class Texts(Case):
     def test_full_blocks_have_no_mask(self):
         text = flashtl.sketch_of(mask_mod=documents, block=(128, 64))
         masks = [line.strip() for line in text.splitlines() if "Compute Mask" in line]
-        self.assertEqual(len(masks), 3)  # two of the function, and the end of keys
+        self.assertEqual(len(masks), 4)  # two of the function, a list of nothing, and the end of keys
         for line in masks:
             self.assertIn("where s >= full[b, head, i]*64 and ", line)
         for gpu in ("a100", "h200"):
@@ -165,6 +165,9 @@ class Texts(Case):
         self.assertIn("= K[b, head/group, block[b, head, i, s/128]*128 + s % 128, d]\n", text)
         for part in ("tile_rows", "select", "kv_len - 1", ">= kv_len"):
             self.assertNotIn(part, text)
+        code = flashtl.compile(text, gpu="h200", d=64, dv=64, BN=128).tl
+        self.assertNotIn("cp_async", code)  # a list of nothing has a block, too: none is cut
+        self.assertIn("where j*128 >= full[b, head, i]*128 and ", code)  # asked once for a block
         self.assertIn("where q_len % 128 == 0", text)
         self.assertIn("and kv_len % 128 == 0", text)
 

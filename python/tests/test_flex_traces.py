@@ -63,7 +63,7 @@ class Traces(Case):
 
     def test_captured_numbers(self):
         limits = 20.0, 21.0, 20, 1e-3, np.float32(20), np.float32(3)
-        fresh = [str(_flex.traced(capped(limit), None, False)[0]) for limit in limits]
+        fresh = [str(_flex.traced(capped(limit), None, False, None, True, False)[0]) for limit in limits]
         for _ in range(2):
             self.assertEqual([str(flashtl.sketch_of(capped(limit))) for limit in limits], fresh)
 

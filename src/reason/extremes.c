@@ -36,12 +36,25 @@ bool extremes_has_index(const extremes_tile *t, const tl_expr *e) {
 
 static tl_expr *extreme(const extremes_tile *t, const tl_expr *e, bool is_largest, int depth);
 
-/* A quotient of an index by a number rounds down, as the index itself does not. */
-static tl_expr *extreme_quotient(const extremes_tile *t, const tl_expr *e, bool is_largest) {
+/* A sum is greatest where what it adds is greatest, and what it takes away least. */
+static tl_expr *extreme_sum(const extremes_tile *t, const tl_expr *e, bool is_largest, int depth) {
+    tl_linear sum = linear_of(t->r, e, false), found = {.constant = sum.constant};
+    for (int i = 0; i < sum.count; i++) {
+        bool is_added = sum.terms[i].factor > 0;
+        tl_expr *value = extreme(t, sum.terms[i].atom, is_largest == is_added, depth + 1);
+        if (!value) return NULL;
+        tl_linear_add_atom(&found, value, sum.terms[i].factor);
+    }
+    return sum.is_broken || found.is_broken ? NULL : linear_expr(t->r, &found);
+}
+
+/* A quotient of an index, or of a sum with one, by a number rounds down, as these do not. */
+static tl_expr *extreme_quotient(const extremes_tile *t, const tl_expr *e, bool is_largest,
+                                 int depth) {
     arena *memory = t->r->memory;
-    bool is_known = e->left->kind == TL_NAME && scalar_is_positive(t->r, e->right) &&
-                    !extremes_has_index(t, e->right);
-    tl_expr *value = is_known ? extreme_index(t, e->left->text, is_largest) : NULL;
+    if (!scalar_is_positive(t->r, e->right) || extremes_has_index(t, e->right)) return NULL;
+    tl_expr *value = e->left->kind == TL_NAME ? extreme_index(t, e->left->text, is_largest)
+                                              : extreme_sum(t, e->left, is_largest, depth);
     return value ? tl_quote_expr(memory, "floor(%s/%s)", edit_factor_text(memory, value),
                                  edit_factor_text(memory, e->right))
                  : NULL;
@@ -52,15 +65,9 @@ static tl_expr *extreme_call(const extremes_tile *t, const tl_expr *e, bool is_l
     if (e->function != TL_FUNCTION_MIN && e->function != TL_FUNCTION_MAX) return NULL;
     str list = {"", 0};
     for (int i = 0; i < e->item_count; i++) {
-        tl_linear sum = linear_of(t->r, e->items[i], false), found = {.constant = sum.constant};
-        for (int k = 0; k < sum.count; k++) {
-            tl_expr *value =
-                extreme(t, sum.terms[k].atom, is_largest == (sum.terms[k].factor > 0), depth + 1);
-            if (!value) return NULL;
-            tl_linear_add_atom(&found, value, sum.terms[k].factor);
-        }
-        if (sum.is_broken || found.is_broken) return NULL;
-        reason_list(t->r, &list, ", ", "%s", edit_text(t->r->memory, linear_expr(t->r, &found)));
+        tl_expr *value = extreme_sum(t, e->items[i], is_largest, depth);
+        if (!value) return NULL;
+        reason_list(t->r, &list, ", ", "%s", edit_text(t->r->memory, value));
     }
     return tl_quote_expr(t->r->memory, "%s(%.*s)", e->function == TL_FUNCTION_MIN ? "min" : "max",
                          STR_ARGS(list));
@@ -70,7 +77,8 @@ static tl_expr *extreme(const extremes_tile *t, const tl_expr *e, bool is_larges
     if (depth > EXTREMES_DEPTH_MAX) return NULL;
     if (!extremes_has_index(t, e)) return tl_expr_copy(t->r->memory, e);
     if (e->kind == TL_NAME) return extreme_index(t, e->text, is_largest);
-    if (e->kind == TL_BINARY && e->operator== TL_OVER) return extreme_quotient(t, e, is_largest);
+    if (e->kind == TL_BINARY && e->operator== TL_OVER)
+        return extreme_quotient(t, e, is_largest, depth);
     return e->kind == TL_CALL ? extreme_call(t, e, is_largest, depth) : NULL;
 }
 

@@ -3,12 +3,15 @@
  * A listed block is `block[s/128]`, and a key's place in its sequence `block[s/128]*128 + s % 128`.
  * In the tile of 64 columns that begins at j*64 the quotient is j/2 throughout, for 64 divides 128,
  * and the remainder is a difference: s - j/2*128. So the tile reads one element of the table where
- * it read one a column, and a test of such a place compares columns with one limit a row. A
- * remainder that is a number by itself, `exp(s % 64)`, stays: it is known to be below its divisor,
- * and what elements past an end hold is judged by that.
+ * it read one a column, and a test of such a place compares columns with one limit a row. And
+ * `s >= full[i]*128`, where such blocks begin, is j*64 >= full[i]*128 in all columns. A remainder
+ * that is a number by itself, `exp(s % 64)`, stays: it is known to be below its divisor, and what
+ * elements past an end hold is judged by that.
  */
 #include "reason/pass.h"
 #include "reason/tiles.h"
+
+#include "tl/boxes.h"
 
 /* An axis of a tile, in the statement at hand: index names count from at*extent on. */
 typedef struct tile_axis {
@@ -30,12 +33,41 @@ static bool is_whole(const tile_axis *x, const tl_expr *e, int64_t *times) {
     return *times > 0;
 }
 
+/* Is it a comparison with where a tile begins: the same for all of the tile at hand? Asked of what
+ * other conditions are joined to: a limit alone is one comparison with others (translate/limits.c).
+ */
+static bool is_beginning(const tile_axis *x, const tl_expr *e) {
+    return e->kind == TL_BINARY && (e->operator== TL_GREATER_EQUAL || e->operator== TL_LESS) &&
+           e->left->kind == TL_NAME && str_equal(e->left->text, x->index) &&
+           !tl_expr_names(e->right, x->index) && tl_is_multiple(x->r->kernel, e->right, x->extent);
+}
+
 /* Of `index/(times*extent)`. */
 static const char *quotient_text(const tile_axis *x, int64_t times) {
     int64_t at;
     if (reason_known(x->r, x->at, &at)) return reason_say(x->r, "%lld", (long long)(at / times));
     const char *text = edit_factor_text(x->r->memory, x->at);
     return times == 1 ? text : reason_say(x->r, "%s/%lld", text, (long long)times);
+}
+
+/* The comparison, of where the tile begins. */
+static tl_expr *begun(tile_axis *x, const tl_expr *e) {
+    tl_expr *copy = tl_expr_copy(x->r->memory, e);
+    int64_t at;
+    str text = reason_known(x->r, x->at, &at)
+                   ? str_format(x->r->memory, "%lld", (long long)(at * x->extent))
+                   : str_format(x->r->memory, "%s*%lld", edit_factor_text(x->r->memory, x->at),
+                                (long long)x->extent);
+    copy->left = tl_quote_expr(x->r->memory, "%.*s", STR_ARGS(text));
+    x->is_found = true;
+    return copy;
+}
+
+static tl_expr *by_tile(void *context, const tl_expr *e);
+
+/* One side of an `and`. */
+static tl_expr *joined(tile_axis *x, const tl_expr *e) {
+    return is_beginning(x, e) ? begun(x, e) : edit_exchange(x->r->memory, e, by_tile, x);
 }
 
 /* With remainders where they say a place, or beside a quotient. */
@@ -47,6 +79,12 @@ static tl_expr *by_tile(void *context, const tl_expr *e) {
         tl_expr *element = edit_exchange(x->r->memory, e, by_tile, x);
         x->is_place = false;
         return element;
+    }
+    if (e->kind == TL_BINARY && e->operator== TL_AND) {
+        tl_expr *both = tl_expr_copy(x->r->memory, e);
+        both->left = joined(x, e->left);
+        both->right = joined(x, e->right);
+        return both;
     }
     if (!is_whole(x, e, &times) || !(x->is_place || e->operator== TL_OVER)) return NULL;
     const char *quotient = quotient_text(x, times);

@@ -67,6 +67,21 @@ static bool is_at_most(const tl_expr *e, const tl_expr *length, int depth) {
     return false;
 }
 
+/* Is the length surely n or more? By numbers, and by a `max` that has one. */
+static bool is_at_least(const tl_expr *e, int64_t n, int depth) {
+    int64_t value;
+    if (tl_known_integer(e, &value)) return value >= n;
+    if (depth > TL_HEIGHT_MAX) return false;
+    if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_CONSTANT)
+        return e->symbol->value && is_at_least(e->symbol->value, n, depth + 1);
+    bool is_product = e->kind == TL_BINARY && e->operator== TL_TIMES;
+    if (is_product && n > 0 && tl_known_integer(e->right, &value) && value > 0)
+        return is_at_least(e->left, (n - 1) / value + 1, depth + 1);
+    for (int i = 0; e->kind == TL_CALL && e->function == TL_FUNCTION_MAX && i < e->item_count; i++)
+        if (is_at_least(e->items[i], n, depth + 1)) return true;
+    return false;
+}
+
 /* A tile that is asked about: its number is 'factor' times an expression, and 'more'. */
 typedef struct tile_end {
     const tl_kernel *kernel;
@@ -118,6 +133,9 @@ static bool ends_within(const tl_expr *e, int64_t factor, int64_t more, const ti
                         int depth) {
     int64_t known;
     if (depth > TL_HEIGHT_MAX) return false;
+    if (tl_known_integer(e, &known))
+        return known <= NUMBER_MAX && factor <= TILES_TOGETHER_MAX &&
+               is_at_least(end->length, (factor * known + more + 1) * end->size, depth + 1);
     if (e->kind == TL_NAME && e->symbol && e->symbol->kind == TL_SYMBOL_LOOP) {
         const tl_statement *loop = e->symbol->statement;
         bool is_plain = loop && loop->kind == TL_FOR && !loop->loop.is_grid_walk;

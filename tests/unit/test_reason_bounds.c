@@ -50,6 +50,13 @@ static const bounds_case cases[] = {
      "max(first + 1, ceil(min(kv_len, 8*min(max(floor(((q_block + 1)*BM - 1)/8), 2), 9) + 16)/BN))",
      "ceil((8*min(max(floor(((q_block + 1)*BM - 1)/8), 2), 9) - 8)/BN)",
      "floor(min(kv_len, 8*min(max(floor(q_block*BM/8), 2), 9) + 16)/BN)"},
+    {"kv >= (q + 40)/3", NULL, "max(1, ceil(min(kv_len, floor(((q_block + 1)*BM - 1 + 40)/3))/BN))",
+     NULL, "floor(min(kv_len, floor((q_block*BM + 40)/3))/BN)"},
+    {"kv < (2*q - min(q, 9) + 1)/2 - 7",
+     "max(0, floor((floor((2*(q_block*BM) - min((q_block + 1)*BM - 1, 9) + 1)/2) - 7)/BN))",
+     "max(first + 1, ceil(kv_len/BN))",
+     "ceil((floor((2*((q_block + 1)*BM - 1) - min(q_block*BM, 9) + 1)/2) - 7)/BN)",
+     "floor(kv_len/BN)"},
     /* A product that may leave a kernel's whole numbers is none: q/4 by 8 is twice q. */
     {"kv/8 > q/4", NULL, "max(1, ceil(kv_len/BN))", NULL, NULL},
     {"kv/8 > prefix", NULL, "max(1, ceil(kv_len/BN))", NULL, NULL},
