@@ -327,8 +327,9 @@ static void read_channels(cost_model *m) {
 
 static bool walks_rows(cost_model *m) {
     for (tl_statement *s = m->r->kernel->body.first; s; s = tl_next(s, NULL)) {
-        int tile =
-            s->kind == TL_COPY && s->copy.to == TL_GLOBAL ? cost_tile_index(m, edit_copied_tile(s)) : -1;
+        int tile = s->kind == TL_COPY && s->copy.to == TL_GLOBAL
+                       ? cost_tile_index(m, edit_copied_tile(s))
+                       : -1;
         if (tile < 0 || m->plan.roles[tile].tile->axis_count != 2) continue;
         if (tiles_walk(m->r, s, m->plan.roles[tile].tile->axes[0], NULL)) return true;
     }
