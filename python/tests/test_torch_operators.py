@@ -235,6 +235,14 @@ class Gradients(Case):
         finally:
             torch.use_deterministic_algorithms(False)
 
+    def test_numbers_of_other_types(self):
+        given, way = leaves(kv_len=9), like(attention(*leaves(kv_len=9)).detach())
+        wanted, found = (torch.autograd.grad(attention(*given, causal=causal, window=window, align="last"), given, way)
+                         for causal, window in ((True, 5), (1, 5.0)))
+        for a, b in zip(found, wanted):
+            self.assertTrue(torch.equal(a, b))
+        self.says(ValueError, "window is a whole number", attention, *given, causal=True, window=2.5)
+
     def test_checkpoint(self):
         given = leaves(kv_len=9)
         wanted = torch.autograd.grad(attention(*given).sum(), given)

@@ -44,7 +44,9 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, m
     if torch.is_grad_enabled() and has_simple_gradients(tensors, q, k, alibi, mask, causal, window, align, layout):
         def whole():
             return attend(q, k, v, causal, window, softcap, alibi, mask, scale, "last", True, layout, on, gpu)
-        made = _differentiable.Attention.apply(q, k, v, alibi, mask, whole, (causal, window, softcap, scale, layout, on, gpu), bool(fused))
+        numbers = positive("window", window, is_whole=True), positive("softcap", softcap), positive("scale", scale)
+        plain = bool(causal), *(number or None for number in numbers), layout, on, gpu
+        made = _differentiable.Attention.apply(q, k, v, alibi, mask, whole, plain, bool(fused))
         return made if return_lse else made[0]
     with _again.learning(options, tensors) as learned:
         made = attend(q, k, v, causal, window, softcap, alibi, mask, scale, align, return_lse, layout, on, gpu, fused)
@@ -54,7 +56,7 @@ def attention(q, k, v, *, causal=False, window=None, softcap=None, alibi=None, m
 
 def has_simple_gradients(tensors, q, k, alibi, mask, causal, window, align, layout):
     """Whether some are asked for, of one launch and no mask, and PyTorch does nothing beside."""
-    if not any(tensor.requires_grad for tensor in tensors) or not _again.is_run(tensors) or layout not in LAYOUTS:
+    if not _again.is_run(tensors) or not any(tensor.requires_grad for tensor in tensors) or layout not in LAYOUTS:
         return False
     if align not in (None, "first", "last") or q.dim() != 4 or k.dim() != 4 or mask is not None and (mask.requires_grad or mask.dim() != 4):
         return False
