@@ -320,6 +320,7 @@ static void machines(void **state) {
     CALL(ftl_emulator_close, NULL);
     assert_string_equal(CALL(ftl_type_name, (ftl_type)77), "unknown");
     assert_int_equal(CALL(ftl_type_bytes, (ftl_type)77), 0);
+    assert_int_equal(CALL(ftl_type_bits, (ftl_type)77), 0);
 }
 
 static void launches(void **state) {
