@@ -103,7 +103,7 @@ static void fill(both b) {
     uint16_t *to = b.host;
     for (size_t i = 0; i < b.bytes / 2; i++) {
         double value = (double)draw(2001) / 1000 - 1;
-        convert_store(CONVERT_F16, &value, 1, to, i, 1);
+        convert_store(CONVERT_F16, &value, 1, to, (int64_t)i, 1);
     }
     up(b);
 }
