@@ -18,7 +18,7 @@ static void add_repeat(layout *l, int count, int rows, int columns) {
 /* An atom whose input bit i (elements first, then lanes) goes to places[i]: row bit n is n, column
  * bit n is 16 + n.
  */
-enum { COLUMN_BIT = 16, LINE_BITS_MAX = 4 /* 16 elements of 8 bits in a unit of lines */ };
+enum { COLUMN_BIT = 16, LINE_BITS_MAX = 5 /* 32 elements of 4 bits in a unit of lines */ };
 
 static void set_atom(layout *l, int element_bits, int row_bits, int column_bits,
                      const int *places) {

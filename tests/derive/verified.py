@@ -165,14 +165,18 @@ def main():
         if every > 1:
             found = dict.fromkeys(job[0] for job in todo)
             chosen += [(program, gpus[n % len(gpus)], options.on.split(",")[0], False) for n, program in enumerate(found)]
-        counts = collections.Counter()
+        counts, is_stopped = collections.Counter(), False
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for kind, text in pool.map(verification.run, chosen):
-                counts[kind] += 1
-                if kind not in ("right", "made") or options.verbose:
-                    print(f"{kind}: {text}", flush=True)
-        print(f"{len(chosen)} of {len(todo)}: " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
-        return 1 if counts["failed"] or not counts["right"] else 0
+            try:
+                for kind, text in pool.map(verification.run, chosen):
+                    counts[kind] += 1
+                    if kind not in ("right", "made") or options.verbose:
+                        print(f"{kind}: {text}", flush=True)
+            except KeyboardInterrupt:
+                is_stopped = True
+                pool.shutdown(cancel_futures=True)
+        print(f"{len(chosen)} of {len(todo)}: " + ", ".join(f"{n} {kind}" for kind, n in counts.items()) + ", stopped" * is_stopped)
+        return 130 if is_stopped else 1 if counts["failed"] or not counts["right"] else 0
 
 
 if __name__ == "__main__":
