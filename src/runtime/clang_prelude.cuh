@@ -42,6 +42,9 @@ __device__ __forceinline__ unsigned __float_as_uint(float a) { return __builtin_
 __device__ __forceinline__ unsigned __umulhi(unsigned a, unsigned b) {
     return (unsigned)((unsigned long)a * b >> 32);
 }
+__device__ __forceinline__ unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+    return __nvvm_prmt(a, b, selector);
+}
 __device__ __forceinline__ void __syncwarp(unsigned mask = 0xffffffffu) { __nvvm_bar_warp_sync(mask); }
 __device__ __forceinline__ unsigned atomicAdd(unsigned *at, unsigned a) { return __nvvm_atom_add_gen_i((int *)at, (int)a); }
 __device__ __forceinline__ int atomicAdd(int *at, int a) { return __nvvm_atom_add_gen_i(at, a); }

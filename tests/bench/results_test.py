@@ -58,7 +58,7 @@ class Suites(unittest.TestCase):
 
     def test_scores_are_those_of_the_command(self):
         text = (BENCH.parent / "src" / "bench" / "scores.def").read_text()
-        rows = re.findall(r'^SCORES\(\w+, "(\w+)", ([0-9.]+),', text, re.M)
+        rows = re.findall(r'^SCORES\(\w+, "(\w+)", ([0-9.]+)\)', text, re.M)
         self.assertEqual({name: float(usual) or None for name, usual in rows}, cells.SCORES)
 
     def test_real_scores(self):
