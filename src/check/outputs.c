@@ -118,16 +118,6 @@ static void check_store(outputs *o, const model_step *step, const tl_symbol *out
     }
 }
 
-static bool is_same_place(const tl_place *a, const tl_place *b) {
-    bool is_same = a->count == b->count;
-    for (int i = 0; i < a->count && is_same; i++) {
-        const tl_spot *one = &a->items[i], *other = &b->items[i];
-        is_same = one->is_all == other->is_all && one->is_block == other->is_block &&
-                  (one->is_all || tl_expr_equal(one->at, other->at));
-    }
-    return is_same;
-}
-
 /* Two Copies that follow one another and go to the same place. Where loops and conditions lead to
  * the same elements in other ways, interpreter and emulator find it.
  */
@@ -140,7 +130,7 @@ static void check_twice(outputs *o) {
                 t->kind == TL_COPY && t->copy.to == TL_GLOBAL && tl_copy_target(t).symbol == tensor;
             bool adds = stores && s->copy.target_kind == TL_ACCUMULATE &&
                         t->copy.target_kind == TL_ACCUMULATE;
-            if (!stores || adds || !is_same_place(&s->copy.place, &t->copy.place)) continue;
+            if (!stores || adds || !tl_place_equal(&s->copy.place, &t->copy.place)) continue;
             diag_report(o->diags, DIAG_OUTPUT_TWICE, t->range, tensor->name);
             diag_report(o->diags, DIAG_OUTPUT_FIRST, s->range, tensor->name);
             o->failed = true;

@@ -53,7 +53,7 @@ int edit_mentions(tl_statement *s, str name);
 /* A copy of e, in which each part that 'other' has something for is that, without going into it. */
 typedef tl_expr *edit_other(void *context, const tl_expr *e); /* NULL: it stays */
 tl_expr *edit_exchange(arena *memory, const tl_expr *e, edit_other *other, void *context);
-/* Every NAME and ELEMENT called 'name' becomes a copy of 'value' (an ELEMENT: renamed only). */
+/* Every NAME called 'name', an index, becomes a copy of 'value'. */
 tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value);
 /* A tile or an index; what stands before brackets is a tensor, and stays. */
 void edit_rename_expr(tl_expr *e, str from, str to);

@@ -76,18 +76,8 @@ static tl_expr *value_of_name(void *context, const tl_expr *e) {
     return is_it ? tl_expr_copy(s->memory, s->value) : NULL;
 }
 
-static void rename_elements(tl_expr *e, str from, str to) {
-    if (!e) return;
-    if (e->kind == TL_ELEMENT && str_equal(e->text, from)) e->text = to;
-    rename_elements(e->left, from, to);
-    rename_elements(e->right, from, to);
-    for (int i = 0; i < e->item_count; i++) rename_elements(e->items[i], from, to);
-}
-
 tl_expr *edit_substitute(arena *memory, const tl_expr *e, str name, const tl_expr *value) {
-    tl_expr *copy = edit_exchange(memory, e, value_of_name, &(substitution){memory, name, value});
-    if (value->kind == TL_NAME) rename_elements(copy, name, value->text);
-    return copy;
+    return edit_exchange(memory, e, value_of_name, &(substitution){memory, name, value});
 }
 
 void edit_rename_expr(tl_expr *e, str from, str to) {

@@ -244,16 +244,6 @@ static bool is_through(reason *r, const place_plan *plan, const place_role *role
 
 /* --- copied twice ----------------------------------------------------------------------------- */
 
-static bool is_same_place(const tl_place *a, const tl_place *b) {
-    bool is_same = a->count == b->count;
-    for (int i = 0; i < a->count && is_same; i++) {
-        const tl_spot *x = &a->items[i], *y = &b->items[i];
-        is_same = x->is_all == y->is_all && x->is_block == y->is_block &&
-                  (x->is_all || tl_expr_equal(x->at, y->at));
-    }
-    return is_same;
-}
-
 /* A tile of which an operand is computed, and that its round copies under another name for
  * products.
  */
@@ -270,7 +260,8 @@ static const tiles_tile *find_twin(reason *r, const place_plan *plan, const plac
             copies_of(r, other->name) != 1)
             continue;
         const tl_statement *first = edit_load_of(r->kernel, other->name);
-        if (first->parent == copy->parent && is_same_place(&first->copy.place, &copy->copy.place) &&
+        if (first->parent == copy->parent &&
+            tl_place_equal(&first->copy.place, &copy->copy.place) &&
             str_equal(edit_copied_tensor(first), edit_copied_tensor(copy)))
             return other;
     }

@@ -354,3 +354,13 @@ bool tl_expr_equal(const tl_expr *a, const tl_expr *b) {
     }
     return true;
 }
+
+bool tl_place_equal(const tl_place *a, const tl_place *b) {
+    bool is_same = a->count == b->count;
+    for (int i = 0; i < a->count && is_same; i++) {
+        const tl_spot *one = &a->items[i], *other = &b->items[i];
+        is_same = one->is_all == other->is_all && one->is_block == other->is_block &&
+                  (one->is_all || tl_expr_equal(one->at, other->at));
+    }
+    return is_same;
+}

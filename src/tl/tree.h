@@ -389,6 +389,7 @@ bool tl_expr_names(const tl_expr *e, str name);
 /* Is it the loop, `if` or role itself, or anything in it? */
 bool tl_is_inside(const tl_statement *s, const tl_statement *outer);
 bool tl_expr_equal(const tl_expr *a, const tl_expr *b); /* same structure and names */
+bool tl_place_equal(const tl_place *a, const tl_place *b);
 
 const char *tl_statement_word(tl_statement_kind kind); /* "Copy" */
 const char *tl_type_name(tl_type type);
